@@ -1,0 +1,1 @@
+"""Sparkyard: tested vLLM images for the NVIDIA DGX Spark, built from one version matrix."""

@@ -1,0 +1,220 @@
+"""Axes into cells: one exact combination each, with a stable id, selected by glob.
+
+A cell's id is its image's name, followed by the value of every axis that is not at its default
+(the first value of the axis), so that adding a value never renames a cell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from builder.errors import ConfigError, Problem, UsageError
+from builder.matrix import (
+    AXES,
+    AxisValue,
+    Base,
+    Blocked,
+    Combination,
+    Frozen,
+    Image,
+    Index,
+    Matrix,
+    axis_slugs,
+    suggestion,
+)
+
+PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
+
+
+class Cell(Frozen):
+    """One exact combination of an image's axes, self-contained: all that resolving needs.
+
+    ``axes`` maps each axis to its value's spec (the base to its name); ``requirements``,
+    ``overrides`` and ``leave_out`` are what the resolver is given; ``indexes`` are the named
+    upstream ones with their addresses filled in.
+    """
+
+    id: str
+    image: str
+    platform: str
+    gpu: str | None
+    cuda: str | None
+    base_name: str
+    base: Base
+    axes: Mapping[str, str]
+    vllm_package: str
+    requirements: tuple[str, ...]
+    overrides: tuple[str, ...]
+    leave_out: tuple[str, ...]
+    indexes: Mapping[str, Index]
+    promises: tuple[str, ...]
+    blocked: Blocked | None
+
+    @property
+    def machine(self) -> str:
+        """Return the processor's name in wheel tags: ``aarch64`` or ``x86_64``."""
+        return {"linux/arm64": "aarch64", "linux/amd64": "x86_64"}[self.platform]
+
+    @property
+    def is_cuda(self) -> bool:
+        """Say whether the cell is meant for a GPU."""
+        return self.gpu is not None
+
+    @property
+    def intent_digest(self) -> str:
+        """Return the sha256 of everything that the lock answers; a lock carries it to be checked.
+
+        Descriptions and blocks are left out: they change no resolution.
+        """
+        intent = {
+            "platform": self.platform, "cuda": self.cuda, "gpu": self.gpu,
+            "base": [self.base_name, self.base.flavour, self.base.python, self.base.glibc],
+            "requirements": self.requirements, "overrides": self.overrides,
+            "leave_out": self.leave_out, "promises": self.promises,
+            "indexes": {name: [index.url, sorted(index.packages)]
+                        for name, index in sorted(self.indexes.items())},
+        }
+        text = json.dumps(intent, sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def expand(matrix: Matrix) -> tuple[Cell, ...]:
+    """Return every cell of every image, in the matrix's order; raise ConfigError on equal ids."""
+    cells: dict[str, Cell] = {}
+    clashes = []
+    for name, image in matrix.images.items():
+        for choice in _choices(image):
+            cell = _cell(matrix, name, image, choice)
+            if cell.id in cells:
+                clashes.append(Problem(
+                    f"images.{name}", f'its cell "{cell.id}" is also one of images.'
+                    f"{cells[cell.id].image}", "rename the image or the axis value"))
+            cells[cell.id] = cell
+    if clashes:
+        raise ConfigError("matrix.toml", clashes)
+    return tuple(cells.values())
+
+
+def select(cells: Sequence[Cell], patterns: Sequence[str],
+           axes: Mapping[str, str] | None = None) -> tuple[Cell, ...]:
+    """Return the cells that match any of the globs, all of them where none is given.
+
+    A pattern is a cell id; with ``axes`` (``{"base": "slim"}``) it may be an image's name, and
+    only the cells with those axis values remain. Raises UsageError for a pattern without match.
+    """
+    chosen: dict[str, Cell] = {}
+    for pattern in patterns or ["*"]:
+        found = [cell for cell in cells
+                 if fnmatchcase(cell.id, pattern) or (axes and fnmatchcase(cell.image, pattern))]
+        found = [cell for cell in found if all(
+            cell.axes.get(axis) == value for axis, value in (axes or {}).items())]
+        if not found:
+            asked = "".join(f" --{axis} {value}" for axis, value in (axes or {}).items())
+            raise UsageError(f'no cell matches "{pattern}"{asked}', where="command line",
+                             next_step=suggestion(pattern, [cell.id for cell in cells]))
+        chosen.update((cell.id, cell) for cell in found)
+    return tuple(chosen.values())
+
+
+def _choices(image: Image) -> Iterator[dict[str, str]]:
+    """Yield each combination as axis -> slug: the product, less excluded, plus included ones."""
+    axes = [axis for axis in AXES if axis_slugs(image, axis)]
+    for values in itertools.product(*(axis_slugs(image, axis) for axis in axes)):
+        choice = dict(zip(axes, values, strict=True))
+        if not any(_matches(choice, excluded) for excluded in image.exclude):
+            yield choice
+    defaults = {axis: axis_slugs(image, axis)[0] for axis in axes}
+    for extra in image.include:
+        yield {**defaults, **extra.model_dump(exclude_none=True)}
+
+
+def _matches(choice: Mapping[str, str], excluded: Combination) -> bool:
+    named = excluded.model_dump(exclude_none=True)
+    return all(choice.get(axis) == value for axis, value in named.items())
+
+
+def _cell(matrix: Matrix, name: str, image: Image, choice: Mapping[str, str]) -> Cell:
+    base = _base(matrix, name, choice["base"])
+    values = {axis: _value(image, axis, slug) for axis, slug in choice.items() if axis != "base"}
+    axes = {"base": choice["base"], **{axis: value.spec for axis, value in values.items()}}
+    differing = [slug for axis, slug in choice.items() if slug != axis_slugs(image, axis)[:1][0]]
+    return Cell(
+        id="-".join([name, *differing]), image=name, platform=image.platform, gpu=image.gpu,
+        cuda=image.cuda, base_name=choice["base"], base=base, axes=axes,
+        vllm_package=image.vllm_package, requirements=_requirements(image, base, values),
+        overrides=tuple(_pin(PACKAGES[axis], value.spec) for axis, value in values.items()
+                        if value.override),
+        leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
+        promises=image.promises, blocked=_blocked(matrix, name, axes),
+    )
+
+
+def _base(matrix: Matrix, image: str, name: str) -> Base:
+    if name not in matrix.bases:
+        raise ConfigError("matrix.toml", [Problem(
+            f"images.{image}.include", f'there is no base "{name}"',
+            suggestion(name, list(matrix.bases)))])
+    return matrix.bases[name]
+
+
+def _value(image: Image, axis: str, slug: str) -> AxisValue:
+    """Find the axis value called ``slug``; an included one may be new and is its own spec."""
+    known = {value.slug: value for value in getattr(image, axis) or ()}
+    return known.get(slug) or AxisValue(spec=slug)
+
+
+def _pin(package: str, spec: str) -> str:
+    if spec == "*":
+        return package
+    return package + (spec if spec[0] in "<>=!~" else f"=={spec}")
+
+
+def _requirements(image: Image, base: Base, values: Mapping[str, AxisValue]) -> tuple[str, ...]:
+    """VLLM first, then the other axes, the base's toolchain for CUDA, the image's own, and pip.
+
+    pip is a member of the closure so that ``pip list`` and ``pip check`` in the image tell the
+    truth; neither vLLM nor a minimal Debian brings it.
+    """
+    pins = [_pin(image.vllm_package, values["vllm"].spec)]
+    pins += [_pin(PACKAGES[axis], value.spec) for axis, value in values.items()
+             if axis != "vllm"]
+    if image.cuda:
+        pins += [text.replace("{cuda}", image.cuda) for text in base.toolchain]
+    return (*pins, *image.requires, "pip")
+
+
+def _indexes(matrix: Matrix, image: Image, axes: Mapping[str, str]) -> dict[str, Index]:
+    """Fill the exact versions in the addresses of the indexes that the image names."""
+    versions = {"vllm": axes["vllm"], "torch": axes.get("torch", "")}
+    return {name: matrix.indexes[name].model_copy(
+                update={"url": matrix.indexes[name].url.format_map(versions)})
+            for name in image.indexes}
+
+
+def _blocked(matrix: Matrix, image: str, axes: Mapping[str, str]) -> Blocked | None:
+    for block in matrix.blocked:
+        if any(fnmatchcase(image, glob) for glob in block.images) and all(
+                _within(axes.get(axis), getattr(block, axis)) for axis in AXES):
+            return block
+    return None
+
+
+def _within(value: str | None, spec: str | None) -> bool:
+    """Say whether an axis value is one that ``spec`` names; ranges are not decided here."""
+    if spec is None:
+        return True
+    if value is None:
+        return False
+    if value == spec:
+        return True
+    try:
+        return Version(value) in SpecifierSet(spec)
+    except ValueError:
+        return False

@@ -1,0 +1,64 @@
+"""Arguments, the visible list of stages, and the only place that turns an error into an exit code.
+
+The order of ``COMMANDS`` is the order in which data flows:
+load -> expand -> resolve -> fetch -> gate -> layer -> build -> smoke -> record -> publish.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console
+from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError
+
+COMMANDS = (
+    "engine",
+    "base",
+    "plan",
+    "lock",
+    "fetch",
+    "build",
+    "smoke",
+    "push",
+    "recipe",
+    "cache",
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all sub-commands; each command module adds its own."""
+    top = argparse.ArgumentParser(
+        prog="sparkyard", description="Tested vLLM images for the NVIDIA DGX Spark.",
+        epilog="Exit codes: 0 good, 1 negative verdict, 2 usage or configuration, 3 lock, "
+               "4 network, 5 engine, 6 patch, 130 interrupted.")
+    top.add_argument("--matrix", type=Path, default=Path("matrix.toml"), metavar="FILE",
+                     help="the version matrix (default: ./matrix.toml)")
+    top.add_argument("-v", "--verbose", action="store_true", help="show every command that is run")
+    stages = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        importlib.import_module(f"builder.commands.{name}").add_parser(stages)
+    return top
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; return its exit code. No traceback reaches a user."""
+    options = parser().parse_args(arguments)
+    console.set_verbose(options.verbose)
+    try:
+        code: int = options.execute(options)
+        sys.stdout.flush()
+    except SparkyardError as error:
+        console.show_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        console.warn("interrupted; run the same command again to go on")
+        return INTERRUPTED_EXIT_CODE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` is no error
+        return 0
+    return code

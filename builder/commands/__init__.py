@@ -1,0 +1,1 @@
+"""The sub-commands: one module a verb, each with ``add_parser`` and ``execute``."""

@@ -1,0 +1,44 @@
+"""Where things lie: the checkout's files and the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder.cells import Cell, expand
+from builder.matrix import Matrix, load_matrix
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A checkout: its matrix (read and checked), its cells, and the folders of a run."""
+
+    root: Path
+    matrix: Matrix
+    cells: tuple[Cell, ...]
+    cache: Path
+
+    @property
+    def locks(self) -> Path:
+        """Return the folder of the committed locks."""
+        return self.root / "locks"
+
+    @property
+    def registry(self) -> str:
+        """Return the registry and name space that images are pushed to."""
+        return os.environ.get("SPARKYARD_REGISTRY") or self.matrix.registry
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder: ``SPARKYARD_CACHE``, else XDG's, else ``~/.cache``."""
+    named = os.environ.get("SPARKYARD_CACHE")
+    if named:
+        return Path(named).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkyard"
+
+
+def open_workspace(matrix: Path) -> Workspace:
+    """Read ``matrix`` and expand its cells; raises ConfigError with every error in it."""
+    intent = load_matrix(matrix)
+    return Workspace(matrix.absolute().parent, intent, expand(intent), cache_folder())
