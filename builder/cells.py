@@ -27,8 +27,8 @@ from builder.matrix import (
     Index,
     Matrix,
     axis_slugs,
-    suggestion,
 )
+from builder.parse import suggestion
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
 
@@ -141,7 +141,7 @@ def _matches(choice: Mapping[str, str], excluded: Combination) -> bool:
 
 
 def _cell(matrix: Matrix, name: str, image: Image, choice: Mapping[str, str]) -> Cell:
-    base = _base(matrix, name, choice["base"])
+    base = matrix.bases[choice["base"]]
     values = {axis: _value(image, axis, slug) for axis, slug in choice.items() if axis != "base"}
     axes = {"base": choice["base"], **{axis: value.spec for axis, value in values.items()}}
     differing = [slug for axis, slug in choice.items() if slug != axis_slugs(image, axis)[:1][0]]
@@ -154,14 +154,6 @@ def _cell(matrix: Matrix, name: str, image: Image, choice: Mapping[str, str]) ->
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
     )
-
-
-def _base(matrix: Matrix, image: str, name: str) -> Base:
-    if name not in matrix.bases:
-        raise ConfigError("matrix.toml", [Problem(
-            f"images.{image}.include", f'there is no base "{name}"',
-            suggestion(name, list(matrix.bases)))])
-    return matrix.bases[name]
 
 
 def _value(image: Image, axis: str, slug: str) -> AxisValue:

@@ -1,0 +1,146 @@
+"""Names that one part of the matrix gives and another uses: bases, indexes, axis values.
+
+Works on the document as written, so that wrong names are found beside errors of shape and all
+of them come at once; what is too misshapen to be read is left to the shape's own errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from string import Formatter
+from typing import Any
+
+from builder import axes
+from builder.errors import Problem
+from builder.parse import dotted, suggestion
+
+Table = Mapping[str, Any]
+Place = tuple[str | int, ...]
+
+
+def wrong_names(raw: Table) -> Iterator[Problem]:
+    """Find references to what is not there and choices that cannot be."""
+    bases, indexes, images = (_table(raw, key) for key in ("bases", "indexes", "images"))
+    for name, image in images.items():
+        if isinstance(image, dict):
+            here = ("images", name)
+            yield from _wrong_bases(here, image, bases)
+            yield from _wrong_indexes(here, image, indexes)
+            yield from _wrong_axes(here, image)
+            yield from _wrong_choices(here, image, bases)
+    for number, block in enumerate(_list(raw.get("blocked"))):
+        for glob in _texts(_table(block).get("images")):
+            if not any(fnmatchcase(name, glob) for name in images):
+                yield Problem(dotted(("blocked", number, "images")),
+                              f'no image matches "{glob}"', suggestion(glob, list(images)))
+
+
+def _wrong_bases(here: tuple[str, ...], image: Table, bases: Table) -> Iterator[Problem]:
+    for base in _texts(axes.names(image.get("base"))):
+        yield from _wrong_base((*here, "base"), base, image, bases)
+
+
+def _wrong_base(where: Place, base: str, image: Table, bases: Table) -> Iterator[Problem]:
+    if base not in bases:
+        yield Problem(dotted(where), f'there is no base "{base}"', suggestion(base, list(bases)))
+        return
+    platforms = _texts(_table(bases, base).get("platforms"))
+    platform = image.get("platform")
+    if platforms and isinstance(platform, str) and platform not in platforms:
+        yield Problem(dotted(where), f'base "{base}" is not made for {platform}',
+                      f"add it to {dotted(('bases', base, 'platforms'))} or choose another base")
+
+
+def _wrong_indexes(here: tuple[str, ...], image: Table, indexes: Table) -> Iterator[Problem]:
+    for index in _texts(image.get("indexes")):
+        where = dotted((*here, "indexes"))
+        if index not in indexes:
+            yield Problem(where, f'there is no index "{index}"', suggestion(index, list(indexes)))
+            continue
+        for axis in _placeholders(_table(indexes, index).get("url")):
+            specs = [str(item.get("spec")) for item in _values(image, axis) or ()]
+            if not specs or not all(axes.is_exact(spec) for spec in specs):
+                yield Problem(where, f'the address of index "{index}" is made of the exact '
+                              f"{axis} version", f"name exact versions in {dotted((*here, axis))}")
+
+
+def _placeholders(url: object) -> list[str]:
+    """Return the known axes in an address; others are an error of the address itself."""
+    if not isinstance(url, str):
+        return []
+    try:
+        fields = {field for _, field, _, _ in Formatter().parse(url) if field}
+    except ValueError:
+        return []
+    return sorted(fields & {"vllm", "torch"})
+
+
+def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
+    if (image.get("gpu") is None) != (image.get("cuda") is None):
+        yield Problem(dotted((*here, "cuda")),
+                      "gpu and cuda belong together: name both or neither")
+    for axis in axes.AXES:
+        slugs = _slugs(image, axis) or []
+        for slug in sorted({slug for slug in slugs if slugs.count(slug) > 1}):
+            yield Problem(dotted((*here, axis)), f'two values are called "{slug}"',
+                          "give one of them another name")
+
+
+def _wrong_choices(here: tuple[str, ...], image: Table, bases: Table) -> Iterator[Problem]:
+    """Check ``exclude`` (must name values that are there) and ``include`` (may name new ones)."""
+    for number, choice in enumerate(_list(image.get("exclude"))):
+        for axis, wanted in _choice(choice):
+            slugs = _slugs(image, axis)
+            if slugs is not None and wanted not in slugs:
+                yield Problem(dotted((*here, "exclude", number, axis)),
+                              f'the axis has no value "{wanted}"', suggestion(wanted, slugs))
+    for number, choice in enumerate(_list(image.get("include"))):
+        for axis, wanted in _choice(choice):
+            where: Place = (*here, "include", number, axis)
+            if axis == "base":
+                yield from _wrong_base(where, wanted, image, bases)
+            elif wanted not in (_slugs(image, axis) or ()):
+                yield from _wrong_value(where, wanted)
+
+
+def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
+    try:
+        axes.specifier(wanted)
+    except ValueError as error:
+        yield Problem(dotted(where), f"{error}, nor the name of one of the axis' values")
+
+
+def _choice(raw: Any) -> list[tuple[str, str]]:
+    return [(axis, value) for axis, value in _table(raw).items()
+            if axis in axes.AXES and isinstance(value, str)]
+
+
+def _slugs(image: Table, axis: str) -> list[str] | None:
+    """Return the names of an axis' values; None where they cannot all be read."""
+    if axis == "base":
+        return _texts(axes.names(image.get("base")))
+    items = _values(image, axis)
+    return None if items is None else [
+        str(item.get("name") or axes.slug(item["spec"].strip())) for item in items]
+
+
+def _values(image: Table, axis: str) -> list[dict[str, Any]] | None:
+    if image.get(axis) is None:
+        return []
+    items = axes.values(image[axis])
+    readable = all(isinstance(item, dict) and isinstance(item.get("spec"), str) for item in items)
+    return items if readable else None
+
+
+def _table(raw: Any, key: str | None = None) -> dict[str, Any]:
+    found = raw.get(key) if key is not None and isinstance(raw, dict) else raw
+    return found if isinstance(found, dict) else {}
+
+
+def _list(raw: Any) -> list[Any]:
+    return raw if isinstance(raw, list) else []
+
+
+def _texts(raw: Any) -> list[str]:
+    return [item for item in _list(raw) if isinstance(item, str)]

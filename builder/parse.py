@@ -1,0 +1,100 @@
+"""Files that people write, read at the boundary: TOML into frozen models, all errors at once.
+
+Every error has its dotted key; an unknown key comes with the name that was probably meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import typing
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli
+from pydantic import BaseModel, ValidationError
+
+from builder.errors import ConfigError, Problem, UsageError
+
+Location = Sequence[str | int]
+
+
+def read_toml(path: Path, *, what: str, next_step: str) -> dict[str, Any]:
+    """Return the document in ``path``, which is ``what`` ("version matrix", "recipe").
+
+    Raises UsageError with ``next_step`` when there is no such file, ConfigError when it is not
+    TOML.
+    """
+    try:
+        return tomli.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no {what}", where=str(path), next_step=next_step) from error
+    except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(path.name, [Problem(path.name, f"not readable as TOML: {error}")]
+                          ) from error
+
+
+def shape_problems(model: type[BaseModel], raw: Any) -> list[Problem]:
+    """Return everything in ``raw`` that is not as ``model`` wants it, in the order of its fields.
+
+    Unknown keys, missing ones, wrong types and values that a validator refuses.
+    """
+    try:
+        model.model_validate(raw)
+    except ValidationError as error:
+        return [_problem(model, item["type"], item["loc"], item["msg"])
+                for item in error.errors(include_url=False)]
+    return []
+
+
+def dotted(location: Location) -> str:
+    """Write a place in a document as TOML would: ``images."tf5-0.19".vllm``."""
+    parts = (str(part) for part in location if part != "[key]")
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part)
+                    for part in parts)
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return ``perhaps you meant "…"`` or the list of what is known."""
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f'perhaps you meant "{close[0]}"'
+    return f"known here: {', '.join(sorted(known))}" if known else ""
+
+
+def _problem(model: type[BaseModel], kind: str, location: Location, message: str) -> Problem:
+    if kind == "extra_forbidden":
+        known = _keys_at(model, location[:-1])
+        return Problem(dotted(location), "unknown key", suggestion(str(location[-1]), known))
+    said = "this key is missing" if kind == "missing" else message.removeprefix("Value error, ")
+    return Problem(dotted(location), said)
+
+
+def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
+    """Return the keys that may stand at ``location`` of a document that ``model`` describes."""
+    steps = iter(location)
+    for step in steps:
+        field = next((field for name, field in model.model_fields.items()
+                      if (field.alias or name) == step), None)
+        inner = list(_models(field.annotation)) if field else []
+        if field is None or not inner:
+            return []
+        model = inner[0]
+        if _is_container(field.annotation):
+            next(steps, None)  # an entry's own name or number, which is no field
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from _models(part)
+
+
+def _is_container(annotation: Any) -> bool:
+    origin = typing.get_origin(annotation)
+    return origin in (dict, tuple, list) or any(
+        _is_container(part) for part in typing.get_args(annotation))
