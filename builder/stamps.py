@@ -1,0 +1,90 @@
+"""Which files of the store may be trusted without reading them again.
+
+A stamp records what the file system said about a file when its bytes were last hashed: size,
+times of change and inode. Whoever alters a file, even to the same size and with its old
+modification time, changes the inode's change time, which no program can set; then the file is
+hashed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from builder import console
+from builder.lock import write_text
+
+CHUNK_BYTES = 4 << 20  # constant memory, whatever the file's size
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What ``stat`` says of a file; times in nanoseconds."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file as 64 hexadecimal digits."""
+    state = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            state.update(chunk)
+    return state.hexdigest()
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return the stamp of the file as it is now; raises FileNotFoundError."""
+    found = path.stat()
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def write_stamp(record: Path, path: Path) -> None:
+    """Record that ``path`` was hashed just now and held what its name says."""
+    write_text(record, json.dumps(asdict(stamp_of(path))) + "\n")
+
+
+def trusted(path: Path, record: Path, sha256: str, size: int) -> bool:
+    """Say whether ``path`` holds the bytes of ``sha256``; a file that does not is removed.
+
+    Reads the file only where its stamp is absent or differs.
+    """
+    try:
+        before = stamp_of(path)
+    except FileNotFoundError:
+        return False
+    if before.size == size and _read(record) == before:
+        return True
+    if before.size == size and sha256_of(path) == sha256 and stamp_of(path) == before:
+        write_stamp(record, path)
+        return True
+    console.warn(f"{path.name} in the cache was altered or cut short: removed, to be made again")
+    path.unlink(missing_ok=True)
+    record.unlink(missing_ok=True)
+    return False
+
+
+def settle(source: Path, target: Path, record: Path) -> None:
+    """Move a complete, hashed file to its final name and stamp it; survives a power cut."""
+    descriptor = os.open(source, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    source.chmod(0o444)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)
+    write_stamp(record, target)
+
+
+def _read(record: Path) -> Stamp | None:
+    try:
+        return Stamp(**json.loads(record.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None  # unreadable is the same as absent: the file is hashed again
