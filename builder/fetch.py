@@ -1,0 +1,158 @@
+"""Every wheel of a lock into the store: parallel, resumable, hashed before it is trusted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from builder import console
+from builder.disk import disk_errors, require_space
+from builder.download import Partial, download, partial
+from builder.errors import IntegrityError, NetworkError
+from builder.http_client import Client, Pace, SourceError, Stopped
+from builder.indexes import Sources, user_sources
+from builder.lock import Lock, LockedWheel
+from builder.matrix import Index
+from builder.sources import Listings, Source, sources_for
+from builder.store import Store
+
+THREADS = 6
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Where the wheels of a lock lie, and what it took: ``fetched`` were not in the store."""
+
+    paths: Mapping[LockedWheel, Path]
+    fetched: tuple[LockedWheel, ...]
+    seconds: float
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Return the bytes of the wheels that were not in the store."""
+        return sum(wheel.size for wheel in self.fetched)
+
+
+def fetch(lock: Lock, store: Store, indexes: Mapping[str, Index]) -> dict[LockedWheel, Path]:
+    """Return the path of every wheel of ``lock``, fetching those that the store lacks.
+
+    ``indexes`` are the cell's named ones. Raises NetworkError (not found, no answer),
+    IntegrityError (other bytes than locked) and DiskError.
+    """
+    return dict(fetch_lock(lock, store, indexes).paths)
+
+
+def fetch_lock(lock: Lock, store: Store, indexes: Mapping[str, Index], *,
+               user: Sources | None = None, pace: Pace | None = None) -> Fetched:
+    """Do the work of ``fetch`` and say what it took; ``user`` are this machine's sources."""
+    start = monotonic()
+    paths = {wheel: store.find_wheel(wheel) for wheel in lock.wheels}
+    missing = sorted((wheel for wheel, path in paths.items() if path is None),
+                     key=lambda wheel: -wheel.size)  # the longest first, so that none trails
+    if missing:
+        _check_space(store, missing, lock.cell)
+        run = _Run(store, indexes, user or user_sources(), pace or Pace())
+        paths.update(run.all(missing, lock.cell))
+    found = {wheel: path for wheel, path in paths.items() if path is not None}
+    return Fetched(found, tuple(missing), monotonic() - start)
+
+
+def _check_space(store: Store, missing: Sequence[LockedWheel], cell: str) -> None:
+    needed = sum(wheel.size - _left(store.partial_path(wheel)) for wheel in missing)
+    require_space(store.root, needed, f"for the {len(missing)} wheels that {cell} lacks")
+
+
+def _left(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+class _Run:
+    """One parallel fetch: what its threads share."""
+
+    def __init__(self, store: Store, indexes: Mapping[str, Index], user: Sources, pace: Pace
+                 ) -> None:
+        self._store, self._indexes, self._user, self._pace = store, indexes, user, pace
+        self._stop = threading.Event()
+        self._client = Client(user)
+        self._listings = Listings(self._client, pace, self._stop)
+        self._counting = threading.Lock()
+
+    def all(self, wheels: Sequence[LockedWheel], cell: str) -> dict[LockedWheel, Path]:
+        """Fetch ``wheels``; the first failure stops the others, whose bytes are kept."""
+        total = sum(wheel.size for wheel in wheels)
+        with (console.progress(f"fetching {len(wheels)} wheels for {cell}", total) as meter,
+              ThreadPoolExecutor(THREADS, "fetch") as pool):
+            def advance(count: int) -> None:
+                with self._counting:
+                    meter.advance(count)
+
+            jobs = {pool.submit(self._one, wheel, advance): wheel for wheel in wheels}
+            try:
+                done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
+                _raise_first(done)
+            finally:
+                self._stop.set()
+                pool.shutdown(cancel_futures=True)
+        return {wheel: job.result() for job, wheel in jobs.items()}
+
+    def _one(self, wheel: LockedWheel, advance: Callable[[int], None]) -> Path:
+        path = self._store.partial_path(wheel)
+        with partial(path, self._stop, advance) as into:
+            found = self._store.find_wheel(wheel)
+            if found is not None:  # another process was quicker
+                path.unlink()
+                return found
+            self._from_anywhere(wheel, into)
+            with disk_errors(path, "while storing wheels"):
+                return self._store.add_wheel(wheel, path)
+
+    def _from_anywhere(self, wheel: LockedWheel, into: Partial) -> None:
+        """Try every source in turn; raise what is most worth knowing when none has the wheel."""
+        said: dict[str, str] = {}
+        wrong: IntegrityError | None = None
+        for source in sources_for(wheel, self._indexes, self._user):
+            if self._stop.is_set():
+                raise Stopped
+            try:
+                if self._from_source(source, wheel, into):
+                    return
+                said[source.name] = "does not have it"
+            except SourceError as failure:
+                said[source.name] = failure.reason
+            except IntegrityError as error:
+                wrong = wrong or error
+                said[source.name] = "has other bytes"
+        raise wrong or _nowhere(wheel, said)
+
+    def _from_source(self, source: Source, wheel: LockedWheel, into: Partial) -> bool:
+        """Download from ``source``; False where it has no such file."""
+        links = self._listings.links(source, wheel)
+        fitting = [link for link in links if link.sha256 in (None, wheel.sha256)]
+        if links and not fitting:
+            raise IntegrityError(wheel.file, expected=f"sha256 {wheel.sha256}",
+                                 actual=f"sha256 {links[0].sha256} (listed by {source.name})",
+                                 next_step="no source has the locked bytes: lock again")
+        if fitting:
+            download(self._client, fitting[0], wheel, into, self._pace, self._stop)
+        return bool(fitting)
+
+
+def _nowhere(wheel: LockedWheel, said: Mapping[str, str]) -> NetworkError:
+    answers = "".join(f"\n  {name}: {reason}" for name, reason in said.items())
+    absent = all(reason == "does not have it" for reason in said.values())
+    return NetworkError(
+        f"{wheel.file} was {'found' if absent else 'got'} nowhere{answers}",
+        where=f"{wheel.name} {wheel.version}, locked from {wheel.index}",
+        next_step="lock again: it may have been withdrawn" if absent
+        else "check the network and the index, then run the same command again to go on")
+
+
+def _raise_first(done: set[Future[Path]]) -> None:
+    """Raise the failure that stopped the rest, rather than a download that was called off."""
+    errors = [error for job in done if (error := job.exception()) is not None]
+    for error in sorted(errors, key=lambda error: isinstance(error, Stopped)):
+        raise error

@@ -1,0 +1,161 @@
+"""HTTP with patience: retries, ``Retry-After``, and reasons that name no host and no credential.
+
+Everything that a request can say about itself here is one short reason ("no connection",
+"answered 503"): addresses may hold tokens, so they never reach a message.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import time
+from typing import TypeVar
+
+import requests
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+from builder.errors import UsageError
+from builder.indexes import Sources
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 30.0  # silence on an open connection
+CHUNK_BYTES = 1 << 20
+RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+T = TypeVar("T")
+
+
+class SourceError(Exception):
+    """A source did not give what it was asked for; ``reason`` is fit for people."""
+
+    def __init__(self, reason: str, *, retry: bool, wait_s: float | None = None) -> None:
+        """Say whether asking again may help, and how long the server wants to be left alone."""
+        super().__init__(reason)
+        self.reason, self.retry, self.wait_s = reason, retry, wait_s
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: another download failed or Ctrl-C came
+    """The work was called off."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often and how long apart a failing request is repeated: doubling, with jitter."""
+
+    attempts: int = 5
+    first_s: float = 0.5
+    longest_s: float = 30.0
+
+    def wait_s(self, attempt: int, asked_s: float | None) -> float:
+        """Return the pause after the failed ``attempt`` (from 0), at least what was asked for."""
+        ceiling: float = min(self.longest_s, self.first_s * 2**attempt)
+        # Half fixed, half random: many clients that failed together must not return together.
+        pause = ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - no secret
+        return max(pause, min(asked_s or 0.0, self.longest_s))
+
+
+def patiently(action: Callable[[], T], pace: Pace, stop: threading.Event) -> T:
+    """Return what ``action`` returns; repeat it while its SourceError says that may help."""
+    attempt = 0
+    while True:
+        try:
+            return action()
+        except SourceError as failure:
+            attempt += 1
+            if not failure.retry or attempt >= pace.attempts:
+                raise
+            if stop.wait(pace.wait_s(attempt - 1, failure.wait_s)):
+                raise Stopped from failure
+
+
+class Client:
+    """GET requests that honour proxies, netrc and the user's certificates; one session a thread."""
+
+    def __init__(self, user: Sources) -> None:
+        """Take certificates and proxy from ``user``; raises UsageError for a missing bundle."""
+        if user.cert and not Path(user.cert).exists():
+            raise UsageError("the configured certificate bundle does not exist", where=user.cert,
+                             next_step="correct SSL_CERT_FILE, REQUESTS_CA_BUNDLE or pip's `cert`")
+        self._user = user
+        self._local = threading.local()
+
+    def get(self, url: str, *, accept: str = "*/*", offset: int = 0) -> requests.Response:
+        """Open ``url`` for streaming, from byte ``offset`` where the server can do that.
+
+        Raises SourceError for everything but 200, 206, 404, 410 and 416.
+        """
+        # Identity: a wheel that a proxy compresses again could not be continued by ranges.
+        headers = {"Accept": accept, "Accept-Encoding": "identity"}
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+        with failures():
+            reply = self._session().get(url, headers=headers, stream=True,
+                                        timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
+        if reply.status_code in (200, 206, 404, 410, 416):
+            return reply
+        reply.close()
+        raise SourceError(f"answered {reply.status_code}" + _advice(reply.status_code),
+                            retry=reply.status_code in RETRIED_STATUS,
+                            wait_s=retry_after(reply.headers.get("Retry-After")))
+
+    def _session(self) -> requests.Session:
+        if not hasattr(self._local, "session"):
+            session = requests.Session()
+            session.headers["User-Agent"] = f"sparkyard/{version('sparkyard')}"
+            session.verify = self._user.cert or True
+            if self._user.proxy:
+                session.proxies = {"http": self._user.proxy, "https": self._user.proxy}
+            self._local.session = session
+        found: requests.Session = self._local.session
+        return found
+
+
+def chunks(reply: requests.Response) -> Iterator[bytes]:
+    """Yield the body as it stands on the wire; raises SourceError when it ends early."""
+    with failures(), reply:
+        yield from reply.raw.stream(CHUNK_BYTES, decode_content=False)
+
+
+def retry_after(text: str | None) -> float | None:
+    """Read ``Retry-After``, seconds or an HTTP date, as seconds from now."""
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+    except ValueError:
+        return None
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn what requests and urllib3 raise in the block into SourceError, in plain words."""
+    try:
+        yield
+    except requests.exceptions.SSLError as error:
+        raise SourceError("its certificate is not trusted (set SSL_CERT_FILE)", retry=False
+                            ) from error
+    except requests.exceptions.ProxyError as error:
+        raise SourceError("the proxy refused", retry=True) from error
+    except (requests.exceptions.Timeout, ReadTimeoutError) as error:
+        raise SourceError("timed out", retry=True) from error
+    except requests.exceptions.ConnectionError as error:
+        raise SourceError("no connection", retry=True) from error
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema,
+            requests.exceptions.MissingSchema) as error:
+        raise SourceError("its address is not a usable URL", retry=False) from error
+    except (requests.exceptions.RequestException, HTTPError, ConnectionError) as error:
+        raise SourceError("the connection broke", retry=True) from error
+
+
+def _advice(status: int) -> str:
+    return " (credentials: netrc, or the index's own)" if status in (401, 403, 407) else ""
