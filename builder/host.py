@@ -1,0 +1,226 @@
+"""Bring up what builds need on a bare Debian or Ubuntu machine: engine, buildx, arm64, registry.
+
+Detect, plan (``builder.host_plan``), perform. A step is planned only for what does not answer,
+so a working engine is never touched and a killed run is simply run again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import platform
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console, process
+from builder.apt_sources import read_sources
+from builder.errors import EngineError
+from builder.host_plan import (
+    BINFMT,
+    Command,
+    Emulate,
+    Host,
+    Service,
+    Step,
+    Unpack,
+    WriteFile,
+    emulation_rule,
+    registry_config,
+    services_folder,
+)
+
+READY_WITHIN_S = 90.0
+LOOPBACK = ("127.", "localhost:")
+ARM64_HEADER = "7f454c460201010000000000000000000200b7"
+__all__ = ["detect", "perform", "registry_config", "summary"]
+
+
+def detect(registry: str, cache: Path) -> Host:
+    """Find what this machine has; ``registry`` is an address with its name space.
+
+    Raises EngineError where an engine runs that this user may not speak to.
+    """
+    address = registry.split("/", 1)[0]
+    local = address if address.startswith(LOOPBACK) else ""
+    return Host(
+        system=_system(Path("/etc/os-release")), machine=platform.machine(),
+        systemd=Path("/run/systemd/system").is_dir(),
+        engine=_engine_version(), engine_installed=_program("dockerd") is not None,
+        client_installed=_program("docker") is not None, buildx=_buildx_version(),
+        arm64=_arm64(Path(BINFMT)),
+        emulator=_program("qemu-aarch64-static"),
+        registry=bool(local) and registry_answers(local), registry_address=local,
+        registry_program=_registry_program(cache),
+        rootfs_tools=_program("mmdebstrap") is not None and _program("arch-test") is not None,
+        sources=read_sources(),
+    )
+
+
+def perform(steps: Sequence[Step], host: Host) -> None:
+    """Do the steps in order; raises EngineError, naming the log, where one does not get there."""
+    for number, step in enumerate(steps, 1):
+        console.info(f"[{number}/{len(steps)}] {step.title}")
+        match step.action:
+            case Command(words):
+                _root(words)
+            case WriteFile(path, text):
+                _write(path, text)
+            case Unpack(package, folder):
+                _unpack(package, folder)
+            case Service():
+                _start(step.action, host)
+            case Emulate():
+                _emulate()
+
+
+def summary(host: Host) -> list[tuple[str, str]]:
+    """Return the rows of the closing table: what there is, and in which version."""
+    registry = host.registry_address or "not on this machine"
+    return [
+        ("engine", host.engine or "missing"),
+        ("buildx", host.buildx or "missing"),
+        ("arm64", host.arm64 or "missing"),
+        ("registry", registry if host.registry or not host.registry_address else "missing"),
+        ("root file systems", "mmdebstrap" if host.rootfs_tools else "missing"),
+    ]
+
+
+def registry_answers(address: str) -> bool:
+    """Say whether a container registry answers on a loopback address (200, or 401 with a login).
+
+    Raises EngineError where something else listens there.
+    """
+    name, _, port = address.partition(":")
+    connection = http.client.HTTPConnection(name, int(port or 80), timeout=5)
+    try:
+        connection.request("GET", "/v2/")
+        answer = connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    if answer.getheader("Docker-Distribution-Api-Version") or answer.status in (200, 401):
+        return True
+    raise EngineError(f"{address} is taken by something that is no registry", where=address,
+                      next_step="stop it, or choose another place: SPARKYARD_REGISTRY")
+
+
+def _system(os_release: Path) -> str:
+    """Return ``debian bookworm``, ``ubuntu noble`` …; empty where nothing says so."""
+    if not os_release.is_file():
+        return ""
+    lines = (line.partition("=") for line in os_release.read_text("utf-8").splitlines())
+    fields = {key: value.strip('"') for key, _, value in lines}
+    return f"{fields.get('ID', '')} {fields.get('VERSION_CODENAME', '')}".strip()
+
+
+def _program(name: str) -> str | None:
+    """Find a program, also where only root's PATH leads."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def _engine_version() -> str | None:
+    if _program("docker") is None:
+        return None
+    answer = process.run(["docker", "version", "--format", "{{.Server.Version}}"], check=False,
+                         timeout=60)
+    if "permission denied" in answer.stderr.lower():
+        raise EngineError("a Docker engine runs, but this user may not speak to it",
+                          where="/var/run/docker.sock",
+                          next_step="join its group: sudo usermod -aG docker $USER, log in again")
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
+
+
+def _buildx_version() -> str | None:
+    if _program("docker") is None:
+        return None
+    answer = process.run(["docker", "buildx", "version"], check=False, timeout=60)
+    words = answer.stdout.split()
+    return words[1] if answer.returncode == 0 and len(words) > 1 else None
+
+
+def _arm64(binfmt: Path) -> str | None:
+    """Say how arm64 programs run here: natively, or through a rule that reaches containers."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return "native"
+    for rule in binfmt.glob("*"):
+        if rule.name in ("register", "status"):
+            continue
+        text = rule.read_text(encoding="utf-8", errors="replace")
+        flags = next((line for line in text.splitlines() if line.startswith("flags:")), "")
+        if ARM64_HEADER in text and "enabled" in text and "F" in flags.partition(":")[2]:
+            return "emulated"
+    return None
+
+
+def _registry_program(cache: Path) -> str | None:
+    own = services_folder(cache) / "registry-program/usr/bin/docker-registry"
+    return _program("docker-registry") or (str(own) if own.is_file() else None)
+
+
+def _root(words: Sequence[str], stdin: bytes | None = None) -> None:
+    """Run a command as root: as it is for root, with sudo for others."""
+    prefix = [] if os.geteuid() == 0 else ["sudo"]
+    process.run([*prefix, "env", "DEBIAN_FRONTEND=noninteractive", *words], stdin=stdin)
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file: the user's own under their cache, root's elsewhere."""
+    if path.startswith("/etc/"):
+        _root(["install", "-m", "644", "/dev/stdin", path], text.encode())
+        return
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(target.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(target)
+
+
+def _unpack(package: str, folder: Path) -> None:
+    """Download a package in the user's name and unpack it; a half-unpacked folder is not kept."""
+    temporary = folder.with_name(folder.name + ".new")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    process.run(["apt-get", "-q", "download", package], cwd=temporary)
+    for file in temporary.glob("*.deb"):
+        process.run(["dpkg-deb", "-x", file, temporary])
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.replace(folder)
+
+
+def _start(service: Service, host: Host) -> None:
+    """Start a service unless it answers by now; wait until it does."""
+    if not _ready(service.ready, host):
+        service.log.parent.mkdir(parents=True, exist_ok=True)
+        if service.words[0] == "systemctl":
+            _root(service.words)
+        else:
+            as_root = service.ready == "engine" and os.geteuid() != 0
+            process.detach([*(["sudo"] if as_root else []), *service.words], service.log)
+    end = time.monotonic() + READY_WITHIN_S
+    while not _ready(service.ready, host):
+        if time.monotonic() > end:
+            raise EngineError(f"{service.words[0]} does not answer", where=str(service.log),
+                              next_step="read that log; then run `nox -s engine` again")
+        time.sleep(0.3)
+
+
+def _ready(what: str, host: Host) -> bool:
+    if what == "engine":
+        return _engine_version() is not None
+    return registry_answers(host.registry_address)
+
+
+def _emulate() -> None:
+    """Register qemu with the kernel, beside other rules: the newest one is asked first."""
+    if not Path(BINFMT, "register").exists():
+        _root(["mount", "-t", "binfmt_misc", "binfmt_misc", BINFMT])
+    emulator = _program("qemu-aarch64-static")
+    if _arm64(Path(BINFMT)) is None and emulator is not None:
+        rule = emulation_rule(str(Path(emulator).resolve()))
+        _root(["tee", f"{BINFMT}/register"], rule.encode())
+    if _arm64(Path(BINFMT)) is None:
+        raise EngineError("the kernel does not run arm64 programs", where=BINFMT,
+                          next_step="install qemu-user-static, or build on an arm64 machine")
