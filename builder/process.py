@@ -101,6 +101,21 @@ def stream(
         _end(child)
 
 
+def detach(command: Sequence[str | Path], log: Path) -> None:
+    """Start ``command`` in a session of its own, so that it outlives this program and Ctrl-C.
+
+    For services where there is no init; both streams go to the end of ``log``.
+    """
+    words = [str(word) for word in command]
+    console.debug("$ setsid " + shlex.join(words))
+    try:
+        with log.open("ab") as stream_to:
+            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream_to,
+                             stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
+    except FileNotFoundError as error:
+        raise _missing(words[0]) from error
+
+
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Terminate, then kill, and reap ``child``."""
     if child.poll() is None:
