@@ -50,6 +50,11 @@ class StoredLayer:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def wheel_place(root: Path, wheel: LockedWheel) -> Path:
+    """Return where a wheel lies in the store at ``root``, whether or not there is one."""
+    return root / "wheels" / wheel.sha256 / wheel.file
+
+
 class Store:
     """The store in the folder ``root``, which is made where it is missing."""
 
@@ -75,7 +80,7 @@ class Store:
 
     def wheel_path(self, wheel: LockedWheel) -> Path:
         """Return where the wheel lies once it is fetched."""
-        return self.root / "wheels" / wheel.sha256 / wheel.file
+        return wheel_place(self.root, wheel)
 
     def partial_path(self, wheel: LockedWheel) -> Path:
         """Return where a download of the wheel grows."""

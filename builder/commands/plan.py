@@ -1,0 +1,74 @@
+"""``sparkyard plan``: cells, what is locked and why not, sizes, and what a build would do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console
+from builder.cells import select
+from builder.errors import UsageError
+from builder.matrix import json_schema
+from builder.plan import CellPlan, buildable, document, plan_cells
+from builder.workspace import open_workspace
+
+COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "why")
+
+
+def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = stages.add_parser("plan", help="show the cells and what a build would do")
+    parser.add_argument("cells", nargs="*", metavar="CELL", help="cell ids or globs (default: all)")
+    parser.add_argument("--base", metavar="BASE", help="only the cells on this base")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--schema", action="store_true",
+                        help="the JSON Schema of the matrix instead, for editors")
+    parser.add_argument("--cells-to", type=Path, metavar="FILE",
+                        help="also append cells=<JSON list of the ids that can be built> to FILE, "
+                             "which is how a CI job hands them to the next")
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Print the plan; asks no network and no engine."""
+    if args.schema:
+        console.document(json_schema())
+        return 0
+    workspace = open_workspace(args.matrix)
+    axes = {"base": args.base} if args.base else None
+    cells = select(workspace.cells, args.cells, axes)
+    plans = plan_cells(cells, workspace.locks, workspace.cache, {})
+    if args.cells_to:
+        _hand_on(args.cells_to, buildable(plans))
+    if args.json:
+        console.document(document(plans))
+    else:
+        _show(plans)
+    return 0
+
+
+def _show(plans: Sequence[CellPlan]) -> None:
+    console.table("", COLUMNS, [_row(plan) for plan in plans])
+    if any(plan.disk_bytes is not None for plan in plans):
+        console.info("disk: estimated for a build from nothing, wheels, layers and engine together")
+
+
+def _row(plan: CellPlan) -> tuple[object, ...]:
+    base = plan.base if plan.base_locked else f"{plan.base} (unlocked)"
+    return (plan.id, plan.platform, base, plan.state.value, plan.wheels or "",
+            _size(plan.fetch_bytes), _size(plan.disk_bytes), plan.action.value, plan.why)
+
+
+def _size(count: int | None) -> str:
+    return "" if count is None else console.size(count)
+
+
+def _hand_on(path: Path, ids: Sequence[str]) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"cells={json.dumps(ids)}\n")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(path),
+                         next_step="name a file of yours") from error
