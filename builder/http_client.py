@@ -94,9 +94,20 @@ class Client:
         headers = {"Accept": accept, "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
+        return self._checked("GET", url, headers)
+
+    def head(self, url: str) -> requests.Response:
+        """Ask for the headers of ``url`` only; raises SourceError as ``get`` does.
+
+        It leaves the connection open for the next question, which an unread body would not.
+        """
+        return self._checked("HEAD", url, {"Accept-Encoding": "identity"})
+
+    def _checked(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
         with failures():
-            reply = self._session().get(url, headers=headers, stream=True,
-                                        timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
+            reply = self._session().request(method, url, headers=headers, stream=True,
+                                            allow_redirects=True,
+                                            timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
         if reply.status_code in (200, 206, 404, 410, 416):
             return reply
         reply.close()

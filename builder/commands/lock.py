@@ -1,0 +1,137 @@
+"""``sparkyard lock``: resolve cells into exact wheels; one failing does not stop the others."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from builder import console
+from builder.cells import Cell, select
+from builder.errors import LockError, SparkyardError, UsageError
+from builder.indexes import user_sources
+from builder.lock import (
+    Lock,
+    load_for,
+    lock_path,
+    read_lock,
+    read_reasons,
+    write_lock,
+    write_reasons,
+)
+from builder.lock_check import check
+from builder.resolve import resolve
+from builder.resolve_reasons import one_line
+from builder.resolve_uv import ALL
+from builder.workspace import Workspace, open_workspace
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one cell: its row of the summary, the exit code, and why it is not locked."""
+
+    cell: Cell
+    state: str
+    lock: Lock | None
+    exit_code: int = 0
+    reason: str = ""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("lock", help="resolve cells into locks/<cell>.toml",
+                                   description=__doc__)
+    parser.add_argument("cells", nargs="*", metavar="CELL", help="cell ids, globs allowed")
+    parser.add_argument("--upgrade", action="append", default=[], metavar="PKG",
+                        help="take the newest allowed version of this package; may be repeated")
+    parser.add_argument("--upgrade-all", action="store_true",
+                        help="take the newest allowed version of every package")
+    parser.add_argument("--check", action="store_true",
+                        help="only check the committed locks against the matrix, without network")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Lock or check the selected cells; return the exit code of the worst outcome."""
+    workspace = open_workspace(options.matrix)
+    cells = select(workspace.cells, options.cells)
+    if options.check:
+        if options.upgrade or options.upgrade_all:
+            raise UsageError("--check changes nothing, so nothing can be upgraded",
+                             where="command line", next_step="leave one of them out")
+        check(cells, workspace.cells, workspace.locks)
+        console.info(f"{len(cells)} cells: the locks answer the matrix")
+        return 0
+    upgrade = (ALL,) if options.upgrade_all else tuple(options.upgrade)
+    outcomes = []
+    for cell in cells:
+        outcomes.append(_lock_one(workspace, cell, upgrade))
+        _write_reasons(workspace, outcomes)  # after each one: a killed run has said what it knew
+    _summary(outcomes)
+    return max(outcome.exit_code for outcome in outcomes)
+
+
+def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...]) -> Outcome:
+    """Resolve and write one cell; a failure is shown and leaves the old lock as it is."""
+    if cell.blocked:
+        return Outcome(cell, "blocked", None,
+                       reason=f"blocked: {cell.blocked.reason} ({cell.blocked.link})")
+    console.info(f"locking {cell.id} …")
+    previous = _previous(workspace, cell)
+    try:
+        lock = resolve(cell, user_sources(), previous, upgrade)
+    except SparkyardError as error:
+        return _failed(workspace, cell, error)
+    write_lock(workspace.locks, lock)
+    return Outcome(cell, changes(previous, lock), lock)
+
+
+def _previous(workspace: Workspace, cell: Cell) -> Lock | None:
+    """Return the lock whose versions are kept, stale or not; a damaged one is made anew."""
+    try:
+        return read_lock(lock_path(workspace.locks, cell))
+    except LockError as error:
+        if lock_path(workspace.locks, cell).exists():
+            console.warn(f"{error.what}; it is made anew")
+        return None
+
+
+def _failed(workspace: Workspace, cell: Cell, error: SparkyardError) -> Outcome:
+    console.show_error(error)
+    try:
+        kept = load_for(cell, workspace.locks)
+    except LockError:
+        reason = one_line(error.what, workspace.root)
+        return Outcome(cell, "not locked", None, error.exit_code, reason)
+    console.warn(f"the last good lock of {cell.id} stays as it was")
+    return Outcome(cell, "kept the last good lock", kept, error.exit_code)
+
+
+def changes(old: Lock | None, new: Lock) -> str:
+    """Say in a few words how ``new`` differs from ``old``."""
+    if old is None:
+        return "new"
+    before = {wheel.name: wheel.version for wheel in old.wheels}
+    after = {wheel.name: wheel.version for wheel in new.wheels}
+    moved = [f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
+             for name in sorted(before.keys() | after.keys())
+             if before.get(name) != after.get(name)]
+    if not moved:
+        return "unchanged" if old == new else "same versions"
+    return ", ".join(moved[:4]) + (f" and {len(moved) - 4} more" if len(moved) > 4 else "")
+
+
+def _write_reasons(workspace: Workspace, outcomes: Sequence[Outcome]) -> None:
+    """Keep the reasons of cells that were not asked for, of those that the matrix still has."""
+    reasons = read_reasons(workspace.locks)
+    reasons.update((outcome.cell.id, outcome.reason) for outcome in outcomes)
+    known = {cell.id for cell in workspace.cells}
+    write_reasons(workspace.locks, [(cell, reason) for cell, reason in reasons.items()
+                                    if cell in known and reason])
+
+
+def _summary(outcomes: Sequence[Outcome]) -> None:
+    rows = [(outcome.cell.id, outcome.state,
+             len(outcome.lock.wheels) if outcome.lock else "-",
+             console.size(outcome.lock.size) if outcome.lock else "-") for outcome in outcomes]
+    console.table("", ["cell", "lock", "wheels", "size"], rows, stderr=True)

@@ -1,0 +1,152 @@
+"""A cell and the indexes into exact wheels; the only stage that asks what is newest.
+
+``resolve`` reads as the work is done: which indexes answer, what uv finds, which file of each
+package, how large it is, and whether the result may be called a lock at all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from builder.cells import Cell
+from builder.errors import LockError, NetworkError
+from builder.gate.versions import check_versions
+from builder.http_client import Client, Pace, SourceError, patiently
+from builder.indexes import Sources
+from builder.lock import DEFAULT_INDEX, Lock
+from builder.resolve_files import best_offer, is_local, lock_wheels, target_tags
+from builder.resolve_reasons import plain, unsolvable
+from builder.resolve_uv import Chosen, Question, UvFailed, ask_uv, platform
+from builder.sources import local_path
+
+MAX_ROUNDS = 5  # a bound package may bring another one that has to be bound
+PROBE = Pace(attempts=2)
+
+
+def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
+            upgrade: tuple[str, ...] = ()) -> Lock:
+    """Return the lock of ``cell``; ``previous`` is the one whose versions are kept.
+
+    Raises LockError when nothing answers the matrix's wishes, or when the answer is one that
+    must not be built; NetworkError naming the index that did not answer.
+    """
+    silent = silent_indexes(cell, user)
+    closure = _closure(cell, user, frozenset(silent), previous, upgrade)
+    _refuse_silent_homes(cell, closure, user, silent)
+    lock = Lock(
+        cell=cell.id, intent=cell.intent_digest, python=cell.base.python, platform=platform(cell),
+        overrides=cell.overrides, wheels=lock_wheels(cell, closure, user, previous))
+    require_good(cell, lock)
+    return lock
+
+
+def require_good(cell: Cell, lock: Lock) -> None:
+    """Raise LockError with everything that the versions say against building the cell."""
+    findings = check_versions(cell, lock)
+    if findings:
+        lines = "\n".join(f"  {finding}" for finding in findings)
+        raise LockError(f"what was found for {cell.id} must not be built:\n{lines}",
+                        where=f"images.{cell.image}", next_step="change the matrix as named above")
+
+
+def silent_indexes(cell: Cell, user: Sources) -> dict[str, str]:
+    """Return the cell's named indexes that do not answer, each with the reason.
+
+    Raises NetworkError when one of them is needed, since no folder of the user's has a wheel of
+    its packages. uv would ask long and often, and call the package missing.
+    """
+    client = Client(user)
+    silent = {name: reason for name, index in cell.indexes.items()
+              if (reason := _silence(client, f"{index.url.rstrip('/')}/{index.packages[0]}/"))}
+    for name, reason in silent.items():
+        if not _held(cell.indexes[name].packages, user):
+            raise _not_answering(cell, name, reason)
+    return silent
+
+
+def _silence(client: Client, page: str) -> str | None:
+    """Return why ``page`` cannot be had, None when its server answers (also "not here")."""
+    if local_path(page):
+        return None
+    try:
+        patiently(lambda: client.get(page), PROBE, threading.Event()).close()
+    except SourceError as error:
+        return error.reason
+    return None
+
+
+def _held(packages: tuple[str, ...], user: Sources) -> bool:
+    """Say whether the user's folders may have wheels of ``packages``; a page is not read here."""
+    for link in user.find_links:
+        folder = local_path(link)
+        if folder is None or any(name in packages for name in _names(folder)):
+            return True
+    return False
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.whl")):
+        try:
+            yield parse_wheel_filename(path.name)[0]
+        except InvalidWheelFilename:
+            continue
+
+
+def _closure(cell: Cell, user: Sources, silent: frozenset[str], previous: Lock | None,
+             upgrade: tuple[str, ...]) -> tuple[Chosen, ...]:
+    """Ask uv until every package that has a named index is bound to it (usually once)."""
+    indexes = {name: index for name, index in cell.indexes.items() if name not in silent}
+    homes = {package: name for name in reversed(indexes) for package in indexes[name].packages}
+    direct = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
+    bound = {package: home for package, home in homes.items() if package in direct}
+    for _ in range(MAX_ROUNDS):
+        question = Question(cell, indexes, bound, previous, upgrade)
+        try:
+            closure = ask_uv(question, user)
+        except UvFailed as failed:
+            raise _explained(failed, cell, user) from failed
+        more = {chosen.name: homes[chosen.name] for chosen in closure
+                if chosen.name in homes and chosen.name not in bound}
+        if not more:
+            return closure
+        bound |= more
+    raise LockError(f"{cell.id}: no stable choice of indexes after {MAX_ROUNDS} resolutions",
+                    where=f"images.{cell.image}.indexes", next_step="name the packages in requires")
+
+
+def _explained(failed: UvFailed, cell: Cell, user: Sources) -> LockError | NetworkError:
+    """Tell an index that does not answer from requirements that cannot be met."""
+    reason = _silence(Client(user), f"{user.default_index.rstrip('/')}/pip/")
+    if reason:
+        return _not_answering(cell, DEFAULT_INDEX, reason)
+    if failed.unsolvable:
+        return unsolvable(failed.words, cell, user)
+    return NetworkError(f"{cell.id} was not resolved: {plain(failed.words, cell, user)}",
+                        where=f"images.{cell.image}", next_step="run `sparkyard lock` again")
+
+
+def _refuse_silent_homes(cell: Cell, closure: tuple[Chosen, ...], user: Sources,
+                         silent: Mapping[str, str]) -> None:
+    """Raise NetworkError when a package of a silent index came from anywhere but a folder.
+
+    Another index has other builds under the same name: the CPU torch in a CUDA image.
+    """
+    tags = target_tags(cell)
+    for chosen in closure:
+        for name, reason in silent.items():
+            if chosen.name in cell.indexes[name].packages and not is_local(
+                    best_offer(chosen, tags), user):
+                raise _not_answering(cell, name, reason)
+
+
+def _not_answering(cell: Cell, index: str, reason: str) -> NetworkError:
+    packages = cell.indexes[index].packages if index in cell.indexes else ()
+    what = f", which has its {', '.join(packages)}" if packages else ""
+    where = f"indexes.{index}" if index in cell.indexes else f"the {index} index of uv or pip"
+    return NetworkError(f'{cell.id} needs the index "{index}"{what}: {reason}', where=where,
+                        next_step=f"run `sparkyard lock {cell.id}` where that index is reachable")

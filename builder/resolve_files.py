@@ -1,0 +1,145 @@
+"""Exactly one wheel file a package: the best for the target's tags, its size, hash and home.
+
+The order of tags is ``packaging``'s for the cell's Python and glibc, the one that installers use;
+no tag is named here, because those of vLLM's wheels differ from release to release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import parse_wheel_filename
+
+from builder.cells import Cell
+from builder.errors import LockError, NetworkError
+from builder.http_client import Client, Pace, SourceError, chunks, patiently
+from builder.indexes import Sources
+from builder.lock import DEFAULT_INDEX, FIND_LINKS, Lock, LockedWheel
+from builder.resolve_uv import Chosen, Offer
+from builder.sources import local_path
+
+OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}  # manylinux1 and manylinux2014, the first of each
+MANYLINUX_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+PARALLEL = 16
+
+
+def target_tags(cell: Cell) -> dict[Tag, int]:
+    """Return every tag that the cell's Python and glibc accept, with its rank (0 is best)."""
+    major, minor = (int(part) for part in cell.base.python.split("."))
+    platforms = list(_platforms(cell))
+    interpreter = f"cp{major}{minor}"
+    ordered = [*cpython_tags((major, minor), abis=[interpreter], platforms=platforms),
+               *compatible_tags((major, minor), interpreter=interpreter, platforms=platforms)]
+    return {tag: rank for rank, tag in reversed(list(enumerate(ordered)))}
+
+
+def _platforms(cell: Cell) -> Iterator[str]:
+    newest = int(cell.base.glibc.split(".")[1])
+    for minor in range(newest, OLDEST_GLIBC[cell.machine] - 1, -1):
+        yield f"manylinux_2_{minor}_{cell.machine}"
+        if minor in MANYLINUX_NAMES:
+            yield f"{MANYLINUX_NAMES[minor]}_{cell.machine}"
+    yield f"linux_{cell.machine}"
+
+
+def best_offer(chosen: Chosen, tags: Mapping[Tag, int]) -> Offer:
+    """Return the file with the best tag, of equal ones that with the higher build number."""
+    def rank(offer: Offer) -> tuple[int, int, str, str]:
+        _, _, build, of_file = parse_wheel_filename(offer.file)
+        number, suffix = build or (0, "")
+        return (min(tags[tag] for tag in of_file if tag in tags), -number, suffix, offer.file)
+
+    fitting = [offer for offer in chosen.offers
+               if not tags.keys().isdisjoint(parse_wheel_filename(offer.file)[3])]
+    if not fitting:
+        raise LockError(f"{chosen.name} {chosen.version} has no wheel for the target",
+                        where=chosen.name, next_step="choose another version in the matrix")
+    return min(fitting, key=rank)
+
+
+def home_of(name: str, offer: Offer, cell: Cell, user: Sources) -> str:
+    """Return the name of the index where anyone finds the wheel, not where this machine did.
+
+    A package that one of the cell's named indexes is there for is recorded with that name, also
+    when the file lay in a folder of the user's: a folder helps nobody else, and the sha256
+    decides what is taken from where.
+    """
+    named = next((index for index, entry in cell.indexes.items() if name in entry.packages), None)
+    return named or (FIND_LINKS if is_local(offer, user) else DEFAULT_INDEX)
+
+
+def is_local(offer: Offer, user: Sources) -> bool:
+    """Say whether a file lies in (or under) one of the user's folders or pages of wheels."""
+    path = local_path(offer.url)
+    for link in user.find_links:
+        folder = local_path(link)
+        if path and folder and path.is_relative_to(folder.absolute()):
+            return True
+        if not folder and offer.url.startswith(link.rpartition("/")[0]):
+            return True
+    return False
+
+
+def lock_wheels(cell: Cell, closure: tuple[Chosen, ...], user: Sources,
+                previous: Lock | None) -> tuple[LockedWheel, ...]:
+    """Choose each package's file and complete its size and hash; raises NetworkError.
+
+    What ``previous`` knows of the same file and hash is not asked for again.
+    """
+    tags, client = target_tags(cell), Client(user)
+    known = {(wheel.file, wheel.sha256): wheel.size for wheel in previous.wheels
+             } if previous else {}
+
+    def one(chosen: Chosen) -> LockedWheel:
+        offer = best_offer(chosen, tags)
+        size, sha256 = offer.size, offer.sha256
+        if sha256 and size is None:
+            size = known.get((offer.file, sha256))
+        if sha256 is None or size is None:
+            sha256, size = _measure(offer, client)
+        return LockedWheel(name=chosen.name, version=chosen.version, file=offer.file,
+                           sha256=sha256, size=size, index=home_of(chosen.name, offer, cell, user))
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return tuple(pool.map(one, closure))
+
+
+def _measure(offer: Offer, client: Client) -> tuple[str, int]:
+    """Return sha256 and size of a file: from disk, from its headers, or by reading it all.
+
+    Only the last is possible where an index gives no hash (vLLM's own pages do not).
+    """
+    path = local_path(offer.url)
+    try:
+        if path:
+            return offer.sha256 or _hash_file(path), path.stat().st_size
+        return patiently(lambda: _ask(offer, client), Pace(), threading.Event())
+    except (SourceError, OSError) as error:
+        reason = error.reason if isinstance(error, SourceError) else error.strerror
+        raise NetworkError(f"{offer.file} cannot be measured: its index {reason}",
+                           where=offer.file, next_step="run `sparkyard lock` again") from error
+
+
+def _ask(offer: Offer, client: Client) -> tuple[str, int]:
+    if offer.sha256:
+        with client.head(offer.url) as reply:
+            if reply.status_code == 200 and "Content-Length" in reply.headers:
+                return offer.sha256, int(reply.headers["Content-Length"])
+    with client.get(offer.url) as reply:
+        if reply.status_code != 200:
+            raise SourceError(f"answered {reply.status_code}", retry=False)
+        digest, size = hashlib.sha256(), 0
+        for data in chunks(reply):
+            digest.update(data)
+            size += len(data)
+        return digest.hexdigest(), size
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
