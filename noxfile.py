@@ -1,32 +1,138 @@
 """The front door: one line each into ``builder/``; the sessions come from the matrix.
 
-Sessions that only call the tool reuse their environment; ``nox -l`` works with a broken matrix.
+All sessions share one environment, made once and again only when ``pyproject.toml`` changes, so
+that a session which only calls the tool starts at once. ``nox -l`` works with a broken matrix.
 """
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import nox
 
-nox.options.default_venv_backend = "venv"
-nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "tests"]
 
 ROOT = Path(__file__).parent
+ENVIRONMENT = ROOT / ".nox" / "sparkyard"
+STAMP = ENVIRONMENT / "made-from"
+CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
 def image_names() -> list[str]:
     """Return the matrix's image names, read by pattern so that a broken matrix still lists."""
     try:
-        text = (ROOT / "matrix.toml").read_text(encoding="utf-8")
+        text = (ROOT / "matrix.toml").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return re.findall(r'^\[images\."?([A-Za-z0-9.-]+?)"?\]\s*$', text, flags=re.MULTILINE)
+    found = re.findall(r'^\[images\."?([a-z0-9.-]+?)"?\]', text, flags=re.MULTILINE)
+    return list(dict.fromkeys(found))
+
+
+def run(session: nox.Session, program: str, *arguments: str) -> None:
+    """Run a program of the shared environment, which is made first where it is not as it should.
+
+    The stamp is written last: an installation that was cut off is done again.
+    """
+    recipe = sys.version.encode() + (ROOT / "pyproject.toml").read_bytes()
+    wanted = hashlib.sha256(recipe).hexdigest()
+    if not STAMP.exists() or STAMP.read_text(encoding="utf-8") != wanted:
+        session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT), external=True)
+        session.run(str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "-q",
+                    "--disable-pip-version-check", "-e", f"{ROOT}[dev]", external=True)
+        STAMP.write_text(wanted, encoding="utf-8")
+    session.run(str(ENVIRONMENT / "bin" / program), *arguments, external=True)
 
 
 def sparkyard(session: nox.Session, *arguments: str) -> None:
-    """Install this checkout (once) and run its command line."""
-    session.install("-q", "-e", ".")
-    session.run("sparkyard", *arguments)
+    """Run the command line of this checkout."""
+    run(session, "sparkyard", *arguments)
+
+
+def _verb(verb: str, help_text: str) -> Callable[[nox.Session], None]:
+    def session(session: nox.Session) -> None:
+        sparkyard(session, verb, *session.posargs)
+
+    session.__doc__ = help_text
+    return session
+
+
+def _image_verb(verb: str, image: str) -> Callable[[nox.Session], None]:
+    def session(session: nox.Session) -> None:
+        sparkyard(session, verb, image, *session.posargs)
+
+    session.__doc__ = f"{verb.capitalize()} the image {image} (-- --base B, another of its cells)."
+    return session
+
+
+for _name, _help in {
+    "plan": "Cells, what is locked, what a build would do (-- CELL… --json).",
+    "lock": "Resolve cells and write their locks (-- CELL… --upgrade PKG --check).",
+    "base": "Make and lock a base image.",
+    "fetch": "Fetch the locked wheels into the cache.",
+    "build": "Build cells (-- CELL… --push).",
+    "smoke": "Smoke test a cell (-- CELL --level 2).",
+    "push": "Push built cells under their immutable and -next tags (-- CELL…).",
+    "recipe": "Show the pins (-- list, -- show RECIPE).",
+}.items():
+    nox.session(_verb(_name, _help), name=_name, python=False, default=False)
+
+for _image in image_names():
+    for _name in ("build", "smoke"):
+        nox.session(_image_verb(_name, _image), name=f"{_name}-{_image}", python=False,
+                    default=False)
+
+
+@nox.session(python=False, default=False)
+def engine(session: nox.Session) -> None:
+    """Bring up a Docker engine with buildx, arm64 emulation and a registry where there is none."""
+    sparkyard(session, "engine", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def quickstart(session: nox.Session) -> None:
+    """From a bare machine to a verdict: engine, base, CPU image, and the real server's answers."""
+    sparkyard(session, "engine", "--yes")
+    sparkyard(session, "base", "slim", "--platform", _native())
+    sparkyard(session, "build", CPU_IMAGE)
+    sparkyard(session, "smoke", CPU_IMAGE, "--level", "2", "--recipe", "tiny-gemma4",
+              *session.posargs)
+
+
+def _native() -> str:
+    return "linux/arm64" if CPU_IMAGE == "cpu-arm64" else "linux/amd64"
+
+
+@nox.session(python=False)
+def tests(session: nox.Session) -> None:
+    """Run the unit and integration tests (-- pytest arguments)."""
+    run(session, "pytest", "tests/unit", "tests/integration", *session.posargs)
+
+
+@nox.session(python=False)
+def lint(session: nox.Session) -> None:
+    """Ruff and mypy."""
+    run(session, "ruff", "check", ".")
+    run(session, "mypy")
+
+
+@nox.session(python=False, default=False)
+def propose(session: nox.Session) -> None:
+    """Put changed locks on a branch and open a pull request (-- CELL…); needs gh."""
+    cells = " ".join(session.posargs) or "all cells"
+    branch = f"locks/{'-'.join(session.posargs) or 'all'}"
+    changed = session.run("git", "status", "--porcelain", "locks", external=True, silent=True)
+    if not str(changed).strip():
+        session.log("no lock has changed")
+        return
+    session.run("git", "switch", "-C", branch, external=True)
+    session.run("git", "add", "locks", external=True)
+    session.run("git", "commit", "-m", f"Locks: newer wheels for {cells}", external=True)
+    session.run("git", "push", "--force", "origin", branch, external=True)
+    session.run("gh", "pr", "create", "--head", branch, "--title", f"Locks: {cells}", "--body",
+                "Made by the nightly run; the image built from it passed its smoke test.",
+                external=True, success_codes=[0, 1])  # 1: the request is open already
