@@ -131,7 +131,8 @@ def propose(session: nox.Session) -> None:
         return
     session.run("git", "switch", "-C", branch, external=True)
     session.run("git", "add", "locks", external=True)
-    session.run("git", "commit", "-m", f"Locks: newer wheels for {cells}", external=True)
+    session.run("git", "-c", "user.name=sparkyard", "-c", "user.email=sparkyard@localhost",
+                "commit", "-m", f"Locks: newer wheels for {cells}", external=True)
     session.run("git", "push", "--force", "origin", branch, external=True)
     session.run("gh", "pr", "create", "--head", branch, "--title", f"Locks: {cells}", "--body",
                 "Made by the nightly run; the image built from it passed its smoke test.",
