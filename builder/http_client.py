@@ -105,8 +105,8 @@ class Client:
 
     def _checked(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
         with failures():
-            reply = self._session().request(method, url, headers=headers, stream=True,
-                                            allow_redirects=True,
+            reply = self._session().request(method, url, headers=headers,
+                                            stream=method == "GET", allow_redirects=True,
                                             timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
         if reply.status_code in (200, 206, 404, 410, 416):
             return reply

@@ -18,7 +18,7 @@ from builder.indexes import Sources
 from builder.lock import DEFAULT_INDEX, FIND_LINKS
 from builder.parse import dotted
 
-NOISE = re.compile(r"^\s*(?:error:|cause:|hint:|×|╰─▶|│)\s*")
+NOISE = re.compile(r"^\s*(?:error:|cause:|hint:)\s*")
 ADDRESS = re.compile(r"(?:https?|file)://[^\s`'\"),]+")
 
 
@@ -41,8 +41,8 @@ def keys_in(words: str, cell: Cell) -> tuple[str, ...]:
 
     Where none is spoken of, the culprit is something that vLLM asks for: its key is returned.
     """
-    spoken = {canonicalize_name(word) for word in re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*", words)}
-    spoken |= {word.rstrip(".") for word in spoken}
+    spoken = {canonicalize_name(word)
+              for word in re.findall(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", words)}
     keys = matrix_keys(cell)
     found = dict.fromkeys(key for package, key in keys.items() if package in spoken)
     return tuple(found) or (keys[cell.vllm_package],)
@@ -53,7 +53,7 @@ def plain(words: str, cell: Cell, user: Sources) -> str:
     lines = [NOISE.sub("", line).strip() for line in words.splitlines()]
     text = " ".join(line for line in lines if line and not line.startswith("warning:"))
     named = {user.default_index: f'the "{DEFAULT_INDEX}" index',
-             **{link: f'the "{FIND_LINKS}" folder' for link in user.find_links},
+             **dict.fromkeys(user.find_links, f'the "{FIND_LINKS}" folder'),
              **{index.url: f'the index "{name}"' for name, index in cell.indexes.items()}}
     for address, name in sorted(named.items(), key=lambda item: -len(item[0])):
         text = text.replace(address.rstrip("/"), name)

