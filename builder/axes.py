@@ -24,6 +24,15 @@ def specifier(text: str) -> str:
     return text
 
 
+def is_specifier(text: str) -> bool:
+    """Say whether ``specifier`` accepts the text."""
+    try:
+        specifier(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_exact(text: str) -> bool:
     """Say whether ``text`` names one version, which an address can be made of."""
     try:

@@ -27,8 +27,18 @@ from rich.progress import (
 
 from builder.errors import ConfigError, SparkyardError
 
-OUT = Console(highlight=False, soft_wrap=True)
-ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _Pipe(Console):
+    """A console whose reader may go away: ``builder.cli`` decides what that means, not rich."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what the system said; rich itself would end the program with status 1."""
+        raise BrokenPipeError
+
+
+OUT = _Pipe(highlight=False, soft_wrap=True)
+ERR = _Pipe(stderr=True, highlight=False, soft_wrap=True)
 PLAIN_INTERVAL_S = 5.0  # how often a plain progress line is written where there is no terminal
 
 _verbose = os.environ.get("SPARKYARD_VERBOSE", "") not in ("", "0")

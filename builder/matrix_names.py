@@ -60,7 +60,8 @@ def _wrong_indexes(here: tuple[str, ...], image: Table, indexes: Table) -> Itera
             continue
         for axis in _placeholders(_table(indexes, index).get("url")):
             specs = [str(item.get("spec")) for item in _values(image, axis) or ()]
-            if not specs or not all(axes.is_exact(spec) for spec in specs):
+            readable = all(axes.is_specifier(spec) for spec in specs)  # else: an error of its own
+            if readable and not (specs and all(axes.is_exact(spec) for spec in specs)):
                 yield Problem(where, f'the address of index "{index}" is made of the exact '
                               f"{axis} version", f"name exact versions in {dotted((*here, axis))}")
 
@@ -105,10 +106,9 @@ def _wrong_choices(here: tuple[str, ...], image: Table, bases: Table) -> Iterato
 
 
 def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
-    try:
-        axes.specifier(wanted)
-    except ValueError as error:
-        yield Problem(dotted(where), f"{error}, nor the name of one of the axis' values")
+    if not axes.is_specifier(wanted):
+        yield Problem(dotted(where), f"{wanted!r} is neither a version nor a version specifier, "
+                      "nor the name of one of the axis' values")
 
 
 def _choice(raw: Any) -> list[tuple[str, str]]:

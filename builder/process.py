@@ -110,8 +110,9 @@ def detach(command: Sequence[str | Path], log: Path) -> None:
     console.debug("$ setsid " + shlex.join(words))
     try:
         with log.open("ab") as stream_to:
-            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream_to,
-                             stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
+            child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream_to,
+                                     stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
+        child.returncode = 0  # nobody waits for it, and Python need not warn that it still runs
     except FileNotFoundError as error:
         raise _missing(words[0]) from error
 

@@ -1,0 +1,82 @@
+"""The command line: one exit code for each kind of error, and never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from builder import cli, errors, process
+
+
+def command(action: Callable[[argparse.Namespace], int]) -> SimpleNamespace:
+    def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        stages.add_parser("plan").set_defaults(execute=action)
+
+    return SimpleNamespace(add_parser=add_parser)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, action: Callable[[argparse.Namespace], int]) -> int:
+    monkeypatch.setattr(cli, "importlib",
+                        SimpleNamespace(import_module=lambda name: command(action)))
+    return cli.run(["plan"])
+
+
+@pytest.mark.parametrize(("error", "code"), [
+    (errors.VerdictError("x"), 1),
+    (errors.UsageError("x"), 2),
+    (errors.ConfigError("f", [errors.Problem("a", "b")]), 2),
+    (errors.LockError("x"), 3),
+    (errors.NetworkError("x"), 4),
+    (errors.IntegrityError("x", expected="a", actual="b"), 4),
+    (errors.EngineError("x"), 5),
+    (errors.DiskError("x"), 5),
+    (errors.PatchError("x"), 6),
+    (KeyboardInterrupt(), 130),
+])
+def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                    error: BaseException, code: int) -> None:
+    def fail(_: argparse.Namespace) -> int:
+        raise error
+
+    assert run(monkeypatch, fail) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_verdict_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    assert run(monkeypatch, lambda _: code) == code
+
+
+@pytest.mark.parametrize("words", [[], ["no-such-command"], ["plan", "--no-such-option"]])
+def test_a_wrong_command_line_ends_with_2(words: list[str],
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.run(words)
+    assert caught.value.code == 2
+    assert "usage: sparkyard" in capsys.readouterr().err
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in cli.COMMANDS:
+        with pytest.raises(SystemExit) as caught:
+            cli.run([name, "--help"])
+        assert caught.value.code == 0
+        assert f"usage: sparkyard {name}" in capsys.readouterr().out
+
+
+def test_a_reader_that_went_away_is_no_error() -> None:
+    matrix = Path(__file__).parents[2] / "matrix.toml"
+    command = f"{sys.executable} -m builder --matrix {matrix} plan | true; echo ${{PIPESTATUS[0]}}"
+    done = process.run(["bash", "-c", command], cwd=matrix.parent)
+    assert done.stdout == "0\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_matrix_is_one_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", "/nowhere/matrix.toml", "plan"]) == 2
+    assert "there is no version matrix" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""Locks: the same bytes for the same facts, and nothing stale or damaged is ever used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomli
+from hypothesis import given
+from hypothesis import strategies as st
+from matrices import small
+
+from builder.cells import expand
+from builder.errors import LockError
+from builder.lock import (
+    Lock,
+    LockedWheel,
+    load_for,
+    read_lock,
+    read_reasons,
+    render,
+    write_lock,
+    write_reasons,
+    write_text,
+)
+from builder.matrix import parse_matrix
+
+CELL = expand(parse_matrix(small()))[0]
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), max_size=12)
+
+
+def wheel(name: str = "torch", version: str = "2.11.0") -> LockedWheel:
+    return LockedWheel(name=name, version=version, file=f"{name}-{version}-py3-none-any.whl",
+                       sha256="0" * 64, size=7, index="default")
+
+
+def lock(*wheels: LockedWheel) -> Lock:
+    return Lock(cell=CELL.id, intent=CELL.intent_digest, python="3.12",
+                platform="aarch64-manylinux_2_39", wheels=wheels or (wheel(),))
+
+
+def test_a_lock_survives_writing_and_reading(tmp_path: Path) -> None:
+    path = write_lock(tmp_path, lock(wheel("b"), wheel("a")))
+    again = read_lock(path)
+    assert render(again) == path.read_text(encoding="utf-8") == render(lock(wheel("a"), wheel("b")))
+    assert again.digest == lock(wheel("a"), wheel("b")).digest
+    assert [child.name for child in tmp_path.iterdir()] == ["tf5.toml"]
+
+
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=4))
+def test_any_text_is_written_so_that_toml_reads_it_back(rows: list[tuple[str, str, str]]) -> None:
+    wheels = tuple(LockedWheel(name=name, version=version, file="a.whl", sha256="f" * 64, size=0,
+                               index=index) for name, version, index in rows)
+    one = lock(*wheels) if wheels else lock()
+    read = Lock.model_validate(tomli.loads(render(one)))
+    assert sorted(read.wheels, key=repr) == sorted(one.wheels, key=repr)
+
+
+def test_one_changed_wheel_changes_one_line() -> None:
+    before = render(lock(wheel("a"), wheel("b"))).splitlines()
+    after = render(lock(wheel("a"), wheel("b", "3"))).splitlines()
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
+
+
+def test_no_address_is_ever_in_a_lock() -> None:
+    assert "://" not in render(lock())
+
+
+def test_a_lock_of_another_intent_is_refused_with_the_mend(tmp_path: Path) -> None:
+    write_lock(tmp_path, lock().model_copy(update={"intent": "sha256:old"}))
+    with pytest.raises(LockError, match="has changed since") as caught:
+        load_for(CELL, tmp_path)
+    assert caught.value.next_step == "run `sparkyard lock tf5`"
+
+
+def test_a_good_lock_is_handed_out(tmp_path: Path) -> None:
+    write_lock(tmp_path, lock())
+    assert load_for(CELL, tmp_path).size == 7
+
+
+@pytest.mark.parametrize("text", [
+    "", "lock_version = 2", "wheels = [", "\x00",
+    render(lock()).replace("0" * 64, "short"), render(lock()).replace("torch-2.11.0", "../torch")])
+def test_a_damaged_lock_is_named_and_never_used(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tf5.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(LockError, match="damaged"):
+        load_for(CELL, tmp_path)
+
+
+def test_a_missing_lock_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LockError, match="not locked"):
+        load_for(CELL, tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_reasons_survive_and_are_sorted(tmp_path: Path) -> None:
+    assert read_reasons(tmp_path) == {}
+    write_reasons(tmp_path, [("b", 'no "x"\nhere'), ("a", "why")])
+    assert list(read_reasons(tmp_path).items()) == [("a", "why"), ("b", 'no "x"\nhere')]
+    (tmp_path / "unlocked.toml").write_text("[")
+    with pytest.raises(LockError, match="not readable"):
+        read_reasons(tmp_path)

@@ -1,0 +1,71 @@
+"""TOML into models: unreadable files, dotted keys, and names that were probably meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from builder.errors import ConfigError, UsageError
+from builder.parse import dotted, read_toml, shape_problems, suggestion
+
+
+class Leaf(BaseModel):
+    """Has one key."""
+
+    model_config = ConfigDict(extra="forbid")
+    colour: int = 0
+
+
+class Tree(BaseModel):
+    """Has leaves in each way that a document can hold them."""
+
+    model_config = ConfigDict(extra="forbid")
+    leaf: Leaf | None = None
+    leaves: tuple[Leaf, ...] = ()
+    named: dict[str, Leaf] = {}
+    needed: str
+
+
+def test_a_missing_file_and_a_broken_one_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "f.toml"
+    with pytest.raises(UsageError, match="there is no recipe") as missing:
+        read_toml(path, what="recipe", next_step="do this")
+    assert missing.value.next_step == "do this"
+    path.write_text("a = [")
+    with pytest.raises(ConfigError, match="not readable as TOML"):
+        read_toml(path, what="recipe", next_step="")
+    path.write_bytes(b"a = '\xff'")
+    with pytest.raises(ConfigError, match="not readable as TOML"):
+        read_toml(path, what="recipe", next_step="")
+
+
+def test_keys_are_written_as_toml_would() -> None:
+    assert dotted(("images", "tf5-0.19", "vllm", 0)) == 'images."tf5-0.19".vllm.0'
+    assert dotted(("images", "Bad", "[key]")) == "images.Bad"
+
+
+@pytest.mark.parametrize(("raw", "key"), [
+    ({"leaf": {"color": 1}}, "leaf.color"),
+    ({"leaves": [{}, {"color": 1}]}, "leaves.1.color"),
+    ({"named": {"leaf": {"color": 1}}}, "named.leaf.color"),  # an entry called like a field
+])
+def test_a_misspelt_key_is_found_at_any_depth(raw: dict[str, object], key: str) -> None:
+    (problem,) = shape_problems(Tree, {"needed": "", **raw})
+    assert (problem.where, problem.what) == (key, "unknown key")
+    assert problem.next_step == 'perhaps you meant "colour"'
+
+
+def test_a_missing_key_is_named() -> None:
+    (problem,) = shape_problems(Tree, {})
+    assert (problem.where, problem.what) == ("needed", "this key is missing")
+
+
+def test_what_is_right_has_no_problem() -> None:
+    assert shape_problems(Tree, {"needed": "x", "leaf": {"colour": 1}}) == []
+
+
+def test_a_word_that_resembles_nothing_gets_the_list() -> None:
+    assert suggestion("zzz", ["b", "a"]) == "known here: a, b"
+    assert suggestion("zzz", []) == ""

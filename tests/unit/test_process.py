@@ -1,0 +1,85 @@
+"""The subprocess wrapper: results, failures as errors, and children that never outlive us."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from builder import process
+from builder.errors import UsageError
+from builder.process import CommandError, run, stream
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_both_streams_and_the_status_come_back() -> None:
+    done = run(python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"),
+               check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_a_failure_shows_the_command_quoted_and_its_last_lines() -> None:
+    with pytest.raises(CommandError) as caught:
+        run(python("import sys; print('the reason', file=sys.stderr); sys.exit(7)"))
+    assert "status 7" in caught.value.what
+    assert caught.value.what.endswith("the reason")
+    assert "'import sys;" in caught.value.where
+    assert caught.value.result.returncode == 7
+
+
+def test_a_missing_program_is_a_usage_error_that_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match="no-such-program is not installed") as caught:
+        run(["no-such-program"])
+    assert caught.value.next_step
+    with pytest.raises(UsageError), stream(["no-such-program"]):
+        pass
+
+
+def test_an_overdue_command_is_ended_and_reported() -> None:
+    with pytest.raises(CommandError) as caught:
+        run(python("import time; time.sleep(60)"), timeout=0.2)
+    assert caught.value.result.returncode == 124
+
+
+def test_the_environment_is_laid_over_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "1")
+    code = "import os; print(os.environ['KEPT'], os.environ['NEW'])"
+    assert run(python(code), env={"NEW": "2"}).stdout == "1 2\n"
+
+
+def test_input_and_folder_are_handed_on(tmp_path: Path) -> None:
+    code = "import os, sys; print(sys.stdin.read(), os.getcwd())"
+    assert run(python(code), stdin=b"fed", cwd=tmp_path).stdout == f"fed {tmp_path}\n"
+
+
+def test_bytes_that_are_no_text_do_not_break_the_report() -> None:
+    done = run(python("import sys; sys.stdout.buffer.write(b'a\\xffb')"))
+    assert done.stdout == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_streamed_child_does_not_outlive_an_error_in_the_block() -> None:
+    with pytest.raises(KeyError), stream(python("import time; time.sleep(60)")) as child:
+        raise KeyError
+    assert child.returncode is not None
+
+
+def test_a_streamed_child_is_read_line_by_line() -> None:
+    with stream(python("print('a'); print('b')")) as child:
+        assert child.stdout is not None
+        assert list(child.stdout) == [b"a\n", b"b\n"]
+
+
+def test_a_detached_service_writes_its_log_and_lives_in_a_session_of_its_own(
+        tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process.detach(python("import os; print(os.getsid(0) == os.getpid())"), log)
+    for _ in range(100):
+        if log.exists() and log.read_text():
+            break
+        time.sleep(0.05)
+    assert log.read_text() == "True\n"
