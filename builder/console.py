@@ -28,7 +28,6 @@ from rich.progress import (
 from builder.errors import ConfigError, SparkyardError
 
 
-
 class _Pipe(Console):
     """A console whose reader may go away: ``builder.cli`` decides what that means, not rich."""
 
