@@ -17,6 +17,7 @@ from builder.errors import LockError
 from builder.indexes import Sources
 from builder.lock import DEFAULT_INDEX, FIND_LINKS
 from builder.parse import dotted
+from builder.resolve_uv import PROJECT
 
 NOISE = re.compile(r"^\s*(?:error:|cause:|hint:)\s*")
 ADDRESS = re.compile(r"(?:https?|file)://[^\s`'\"),]+")
@@ -57,18 +58,18 @@ def plain(words: str, cell: Cell, user: Sources) -> str:
              **{index.url: f'the index "{name}"' for name, index in cell.indexes.items()}}
     for address, name in sorted(named.items(), key=lambda item: -len(item[0])):
         text = text.replace(address.rstrip("/"), name)
-    text = ADDRESS.sub("an address", text)
+    text = ADDRESS.sub("an address", text).replace(f"{PROJECT} depends on", "the matrix asks for")
     return text.removeprefix("No solution found when resolving dependencies ").strip()
 
 
 def unsolvable(words: str, cell: Cell, user: Sources) -> LockError:
     """Return the error for requirements that contradict each other or that no wheel answers."""
     keys = keys_in(words, cell)
+    hint = ", or let one of them override the others' ranges with override = true"
     return LockError(
         f"{cell.id} cannot be resolved: {plain(words, cell, user)}", where=", ".join(keys),
         next_step=f"change {' or '.join(keys)} in matrix.toml"
-                  + ("" if cell.overrides else ", or let one of them override the others' ranges "
-                     "with override = true"))
+                  + (hint if len(keys) > 1 and not cell.overrides else ""))
 
 
 def one_line(reason: str, root: Path) -> str:

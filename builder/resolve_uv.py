@@ -31,6 +31,7 @@ from builder.process import Result, run
 from builder.sources import local_path
 
 NO_SOLUTION = 1  # uv's exit code where the requirements contradict each other; 2 is any failure
+PROJECT = "sparkyard-cell"  # what uv calls the matrix's wishes
 ALL = "*"  # "--upgrade" of everything
 
 
@@ -105,7 +106,7 @@ def ask_uv(question: Question, user: Sources) -> tuple[Chosen, ...]:
 def project(question: Question) -> str:
     """Write the question as the ``pyproject.toml`` that uv compiles."""
     quote = json.dumps
-    lines = ["[project]", 'name = "sparkyard-cell"', 'version = "0"',
+    lines = ["[project]", f"name = {quote(PROJECT)}", 'version = "0"',
              f"requires-python = {quote('>=' + question.cell.base.python)}",
              f"dependencies = {quote(list(question.requirements))}"]
     for name, index in question.indexes.items():

@@ -39,7 +39,10 @@ def test_a_package_at_the_end_of_a_sentence_is_recognised() -> None:
 
 
 def test_where_no_wish_is_spoken_of_vllm_is_the_culprit() -> None:
-    assert keys_in("certifi is too old", make_cell(CPU)) == ("images.img.vllm",)
+    error = unsolvable("And because sparkyard-cell depends on x, no", make_cell(CPU), USER)
+    assert error.where == "images.img.vllm"
+    assert error.what.endswith("because the matrix asks for x, no")
+    assert "override" not in error.next_step  # nothing else that it could override
 
 
 def test_no_address_and_no_secret_survives() -> None:
