@@ -1,16 +1,18 @@
 """What every cell is and what a build of it would do; reads files only, asks nobody.
 
-Linear in the number of cells: a lock is read once, the store's folder is listed once.
+Linear in the number of cells: a lock is read once, the store's folder is listed once. Whether an
+image is there already is the engine's to say, and only asked where the caller hands that in.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, assert_never
 
+from builder.base_lock import Key, LockedBase, load_bases
 from builder.cells import Cell
 from builder.errors import LockError
 from builder.lock import Lock, load_for, lock_path, read_reasons
@@ -30,6 +32,7 @@ class LockState(StrEnum):
 class Action(StrEnum):
     """What ``sparkyard build`` would do with a cell."""
 
+    NOTHING = "nothing"  # the engine has the image of these very inputs
     BUILD = "build"
     LOCK_FIRST = "lock first"
     UNLOCKED_BASE = "build on an unlocked base"  # works, labelled so, never published
@@ -74,16 +77,31 @@ def disk_estimate(lock: Lock, fetch_bytes: int) -> int:
 
 
 def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path,
-               locked_bases: Mapping[str, frozenset[str]]) -> list[CellPlan]:
-    """Return the plan of each cell, in order.
-
-    ``locked_bases`` maps a base's name to the platforms that it is locked for.
-    """
+               is_built: Callable[[Cell, Lock], bool] | None = None) -> list[CellPlan]:
+    """Return the plan of each cell, in order; ``is_built`` asks the engine for its image."""
     reasons = read_reasons(locks)
     present = _present(cache)
-    return [_plan(cell, locks, cache, reasons.get(cell.id, ""), present,
-                  base_locked=cell.platform in locked_bases.get(cell.base_name, ()))
-            for cell in cells]
+    bases = locked_bases(locks, cache)
+    plans = []
+    for cell in cells:
+        state, why, lock = _locked(cell, locks, reasons.get(cell.id, ""))
+        base_locked = (cell.base_name, cell.platform) in bases
+        if lock is not None and not base_locked:
+            why = f"the base {cell.base_name} is not locked for {cell.platform}"
+        built = lock is not None and is_built is not None and is_built(cell, lock)
+        plans.append(CellPlan(
+            id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
+            base=cell.base_name, base_locked=base_locked, axes=cell.axes, state=state, why=why,
+            action=Action.NOTHING if built else _action(state, base_locked=base_locked),
+            **_sizes(lock, cache, present)))
+    return plans
+
+
+def locked_bases(locks: Path, cache: Path) -> dict[Key, LockedBase]:
+    """Return the committed bases, less those that this machine had to make from other packages."""
+    local = load_bases(cache / "bases.toml")
+    return {key: base for key, base in load_bases(locks / "bases.toml").items()
+            if key not in local or local[key].instead_of != base.image_id}
 
 
 def document(plans: Sequence[CellPlan]) -> dict[str, Any]:
@@ -93,22 +111,15 @@ def document(plans: Sequence[CellPlan]) -> dict[str, Any]:
 
 def buildable(plans: Sequence[CellPlan]) -> list[str]:
     """Return the ids of the cells that can be built as they are: one CI job each."""
-    return [plan.id for plan in plans if plan.action in (Action.BUILD, Action.UNLOCKED_BASE)]
+    return [plan.id for plan in plans if plan.state is LockState.LOCKED]
 
 
-def _plan(cell: Cell, locks: Path, cache: Path, reason: str, present: frozenset[str], *,
-          base_locked: bool) -> CellPlan:
-    state, why, lock = _locked(cell, locks, reason)
-    sizes: dict[str, Any] = {}
-    if lock is not None:
-        missing = sum(_missing(lock, cache, present))
-        sizes = {"lock_digest": lock.digest, "wheels": len(lock.wheels),
-                 "wheel_bytes": lock.size, "fetch_bytes": missing,
-                 "disk_bytes": disk_estimate(lock, missing)}
-    return CellPlan(
-        id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
-        base=cell.base_name, base_locked=base_locked, axes=cell.axes, state=state, why=why,
-        action=_action(state, base_locked=base_locked), **sizes)
+def _sizes(lock: Lock | None, cache: Path, present: frozenset[str]) -> dict[str, Any]:
+    if lock is None:
+        return {}
+    missing = sum(_missing(lock, cache, present))
+    return {"lock_digest": lock.digest, "wheels": len(lock.wheels), "wheel_bytes": lock.size,
+            "fetch_bytes": missing, "disk_bytes": disk_estimate(lock, missing)}
 
 
 def _locked(cell: Cell, locks: Path, reason: str) -> tuple[LockState, str, Lock | None]:

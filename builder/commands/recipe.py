@@ -9,6 +9,7 @@ from typing import Any
 from builder import console
 from builder.cells import Cell
 from builder.errors import LockError, UsageError
+from builder.image import local_name
 from builder.launch import docker_command, launch_key, render, template_steps
 from builder.lock import Lock, load_for
 from builder.matrix import AXES
@@ -56,7 +57,7 @@ def _list(workspace: Workspace, *, as_json: bool) -> None:
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:
     cell, lock = _cell(workspace, recipe, args.cell)
     check_pin(recipe, cell, lock)
-    image = f"{workspace.registry}/vllm:{cell.id}"
+    image = local_name(workspace.registry, cell)
     command = render(docker_command(recipe, cell, image, workspace.root))
     if args.json:
         console.document({

@@ -1,0 +1,117 @@
+"""The borders of the code: who may touch the network, the engine and the terminal; sizes; order."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
+           for path in sorted((ROOT / "builder").rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request"}
+# smoke.client and host speak to this machine only: the served model, the local registry.
+MAY_USE_THE_NETWORK = re.compile(
+    r"builder\.(fetch\w*|resolve\w*|indexes|sources|download|http_client|smoke\.client|host)")
+STARTS = {"run", "Popen", "call", "check_call", "check_output"}
+ALLOWED = (
+    (NETWORK, MAY_USE_THE_NETWORK),
+    ({"python_on_whales"}, re.compile(r"builder\.engine(_\w+)?")),
+    ({"rich"}, re.compile(r"builder\.(report|console)")),
+)
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def inside(name: str, packages: set[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+@pytest.mark.parametrize(("packages", "allowed"), ALLOWED, ids=lambda value: str(value)[:40])
+def test_borders(packages: set[str], allowed: re.Pattern[str]) -> None:
+    crossing = {name for name, tree in TREES.items()
+                if any(inside(found, packages) for found in imports(tree))}
+    assert {name for name in crossing if not allowed.fullmatch(name)} == set()
+
+
+def test_every_program_is_started_in_one_place() -> None:
+    """``smoke/inside`` is another program: it is copied into the container and runs there."""
+    starting = {name for name, tree in TREES.items() for node in ast.walk(tree)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and (node.func.value.id, node.func.attr) in
+                {("os", "system"), *(("subprocess", start) for start in STARTS)}}
+    assert "builder.process" in starting
+    assert {name for name in starting if not name.startswith("builder.smoke.inside")} == {
+        "builder.process"}
+
+
+def test_the_border_test_sees_every_way_to_import() -> None:
+    tree = ast.parse("import http.client\nfrom urllib import request\nfrom rich.table import Table")
+    found = list(imports(tree))
+    assert inside("http.client", NETWORK)
+    assert any(inside(name, NETWORK) for name in found if name.startswith("urllib"))
+    assert any(inside(name, {"rich"}) for name in found)
+    assert not any(inside(name, NETWORK) for name in imports(ast.parse("import urllib.parse")))
+
+
+def test_stages_never_import_commands() -> None:
+    assert [name for name, tree in TREES.items() if not name.startswith("builder.commands")
+            and any(found.startswith("builder.commands") for found in imports(tree))] == []
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: {found for found in imports(tree) if found in MODULES and found != name}
+             for name, tree in TREES.items()}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path, name))
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_sizes_and_docstrings(name: str) -> None:
+    tree = TREES[name]
+    assert ast.get_docstring(tree), "a module says what it is for"
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 400
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not isinstance(node, ast.ClassDef):
+                assert (node.end_lineno or 0) - node.lineno < 50, node.name
+            if not node.name.startswith("_") and node in tree.body:
+                assert ast.get_docstring(node), node.name
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    drawers = {"utils", "util", "helpers", "common", "misc", "tools"}
+    assert [name for name in MODULES if name.rsplit(".", 1)[-1] in drawers] == []
+
+
+def test_no_committed_text_names_this_machine() -> None:
+    wrong = re.compile(r"/work/|/root/(?!\.cache/huggingface)|/farm/|pypi\.org|deb\.debian\.org")
+    folders = ("builder", "recipes", "locks", ".github", ".ci", "images")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")
+             if path.is_file() and path.suffix in ("", ".py", ".toml", ".yml", ".md", ".sh")]
+    files += [*ROOT.glob("*.md"), ROOT / "noxfile.py", ROOT / "matrix.toml", ROOT / "nox"]
+    found = {str(path.relative_to(ROOT)): match[0] for path in files
+             if (match := wrong.search(path.read_text(encoding="utf-8")))}
+    assert found == {}

@@ -1,0 +1,58 @@
+"""``sparkyard plan``: one document on standard output, and the list that a CI job hands on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(ROOT / "matrix.toml", tmp_path)
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "matrix.toml"
+
+
+def test_json_is_the_only_output_and_names_every_cell(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", str(matrix), "plan", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {"tf5", "tf5-slim", "cpu", "cpu-arm64-0.19-tf4"} <= {
+        cell["id"] for cell in document["cells"]}
+    assert not (matrix.parent / "cache").exists()  # a plan changes nothing
+
+
+def test_cells_are_chosen_by_glob_and_base(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", str(matrix), "plan", "tf5", "--base", "slim", "--json"]) == 0
+    assert [cell["id"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["tf5-slim"]
+    assert cli.run(["--matrix", str(matrix), "plan", "cpx"]) == 2
+    assert 'perhaps you meant "cpu"' in capsys.readouterr().err
+
+
+def test_the_table_says_why_a_cell_is_not_locked(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (matrix.parent / "locks" / "cpu.toml").unlink()
+    (matrix.parent / "locks" / "unlocked.toml").write_text('[reasons]\ncpu = "no connection"\n')
+    assert cli.run(["--matrix", str(matrix), "plan", "cpu"]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split()[:4] == ["cpu", "linux/amd64", "slim", "missing"] or "missing" in line
+    assert line.endswith("no connection")
+
+
+def test_locked_cells_are_handed_on_for_one_job_each(matrix: Path) -> None:
+    outputs = matrix.parent / "outputs"
+    outputs.write_text("kept=1\n")
+    assert cli.run(["--matrix", str(matrix), "plan", "cpu*", "--cells-to", str(outputs)]) == 0
+    kept, cells = outputs.read_text().splitlines()
+    assert kept == "kept=1"
+    assert "cpu" in json.loads(cells.removeprefix("cells="))
+    assert cli.run(["--matrix", str(matrix), "plan", "--cells-to", str(matrix.parent)]) == 2

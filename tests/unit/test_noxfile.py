@@ -1,0 +1,46 @@
+"""The front door: sessions from the matrix, also from one that is broken."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def listed(folder: Path) -> str:
+    return subprocess.run([sys.executable, "-m", "nox", "-l"], cwd=folder, check=True,
+                          capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("noxfile.py", "matrix.toml", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_every_image_has_its_sessions(checkout: Path) -> None:
+    lines = listed(checkout)
+    for image in ("tf5", "tf5-0.19", "latest", "node", "cpu", "cpu-arm64", "cpu-arm64-0.19"):
+        assert f"build-{image} ->" in lines
+        assert f"smoke-{image} ->" in lines
+    for session in ("quickstart", "lock", "tests", "lint", "engine", "base", "plan", "push"):
+        assert f"{session} ->" in lines
+
+
+@pytest.mark.parametrize("text", ["", "[images.cpu\n", "[images.cpu]\nvllm = = 1\n", "\x00\xff"])
+def test_a_broken_matrix_still_lists(checkout: Path, text: str) -> None:
+    (checkout / "matrix.toml").write_bytes(text.encode("latin-1"))
+    lines = listed(checkout)
+    assert "quickstart ->" in lines
+    assert ("build-cpu ->" in lines) == ("[images.cpu]" in text)
+
+
+def test_no_matrix_at_all_still_lists(checkout: Path) -> None:
+    (checkout / "matrix.toml").unlink()
+    assert "quickstart ->" in listed(checkout)

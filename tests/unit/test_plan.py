@@ -1,0 +1,124 @@
+"""The plan: states, reasons, sizes and actions, for one cell and for a thousand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matrices import small
+
+from builder.base_lock import LockedBase, write_bases
+from builder.cells import Cell, expand
+from builder.errors import LockError
+from builder.lock import Lock, LockedWheel, write_lock, write_reasons
+from builder.matrix import parse_matrix
+from builder.plan import Action, CellPlan, LockState, buildable, disk_estimate, plan_cells
+from builder.store import wheel_place
+
+CELLS = {cell.id: cell for cell in expand(parse_matrix(small()))}
+WHEELS = tuple(LockedWheel(name=name, version="1", file=f"{name}.whl", sha256=digit * 64, size=size,
+                           index="default") for name, digit, size in
+               (("a", "a", 3), ("b", "b", 5)))
+
+
+def lock_of(cell: Cell, intent: str = "") -> Lock:
+    return Lock(cell=cell.id, intent=intent or cell.intent_digest, python="3.11",
+                platform="x86_64-manylinux_2_36", wheels=WHEELS)
+
+
+def base_of(cell: Cell, instead_of: str = "") -> LockedBase:
+    digest = "sha256:" + "c" * 64
+    return LockedBase(name=cell.base_name, platform=cell.platform, recipe=digest, image_id=digest,
+                      digest=digest, diff_ids=(), python="3.11", glibc="2.36", epoch=0,
+                      unlocked="gone" if instead_of else "", instead_of=instead_of, packages=())
+
+
+def plan(tmp_path: Path, cell: Cell) -> CellPlan:
+    return plan_cells([cell], tmp_path / "locks", tmp_path / "cache")[0]
+
+
+def test_a_cell_without_a_lock_says_why(tmp_path: Path) -> None:
+    found = plan(tmp_path, CELLS["cpu"])
+    assert (found.state, found.why) == (LockState.MISSING, "not resolved yet")
+    assert found.action is Action.LOCK_FIRST
+    assert found.fetch_bytes is None
+    write_reasons(tmp_path / "locks", [("cpu", "no connection")])
+    assert plan(tmp_path, CELLS["cpu"]).why == "no connection"
+
+
+def test_a_stale_lock_is_not_counted(tmp_path: Path) -> None:
+    write_lock(tmp_path / "locks", lock_of(CELLS["cpu"], intent="sha256:old"))
+    found = plan(tmp_path, CELLS["cpu"])
+    assert (found.state, found.action) == (LockState.STALE, Action.LOCK_FIRST)
+    assert "has changed since" in found.why
+    assert found.wheels is None
+
+
+def test_a_damaged_record_of_the_bases_is_an_error_and_no_guess(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "bases.toml").write_text("base = 3")
+    with pytest.raises((LockError, TypeError)):
+        plan(tmp_path, CELLS["cpu"])
+
+
+def test_a_blocked_cell_is_refused_with_its_link(tmp_path: Path) -> None:
+    raw = small()
+    raw["blocked"] = [{"vllm": "0.32.0", "reason": "broken", "link": "https://example.org/1"}]
+    cell = next(cell for cell in expand(parse_matrix(raw)) if cell.id == "cpu")
+    write_lock(tmp_path / "locks", lock_of(cell))
+    found = plan(tmp_path, cell)
+    assert (found.state, found.action) == (LockState.BLOCKED, Action.REFUSE)
+    assert found.why == "broken (https://example.org/1)"
+
+
+def test_what_the_store_has_is_not_fetched(tmp_path: Path) -> None:
+    write_lock(tmp_path / "locks", lock_of(CELLS["cpu"]))
+    found = plan(tmp_path, CELLS["cpu"])
+    assert (found.wheels, found.wheel_bytes, found.fetch_bytes) == (2, 8, 8)
+    place = wheel_place(tmp_path / "cache", WHEELS[1])
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"12345")
+    assert plan(tmp_path, CELLS["cpu"]).fetch_bytes == 3
+    place.write_bytes(b"cut")
+    assert plan(tmp_path, CELLS["cpu"]).fetch_bytes == 8
+
+
+def test_the_base_decides_whether_the_build_can_be_published(tmp_path: Path) -> None:
+    cell = CELLS["cpu"]
+    write_lock(tmp_path / "locks", lock_of(cell))
+    found = plan(tmp_path, cell)
+    assert (found.base_locked, found.action) == (False, Action.UNLOCKED_BASE)
+    assert found.why == "the base slim is not locked for linux/amd64"
+    base = base_of(cell)
+    write_bases(tmp_path / "locks" / "bases.toml", {base.key: base})
+    found = plan(tmp_path, cell)
+    assert (found.base_locked, found.action, found.why) == (True, Action.BUILD, "")
+    local = base_of(cell, instead_of=base.image_id)
+    write_bases(tmp_path / "cache" / "bases.toml", {local.key: local})
+    assert plan(tmp_path, cell).base_locked is False
+
+
+def test_an_image_of_the_same_inputs_leaves_nothing_to_do(tmp_path: Path) -> None:
+    write_lock(tmp_path / "locks", lock_of(CELLS["cpu"]))
+    cells = [CELLS["cpu"], CELLS["tf5"]]
+    found = plan_cells(cells, tmp_path / "locks", tmp_path / "cache", lambda *_: True)
+    assert [one.action for one in found] == [Action.NOTHING, Action.LOCK_FIRST]
+    assert buildable(found) == ["cpu"]
+
+
+def test_the_disk_estimate_grows_with_the_closure_and_with_what_is_missing() -> None:
+    lock = lock_of(CELLS["cpu"])
+    assert disk_estimate(lock, 8) - disk_estimate(lock, 0) == 8
+    assert disk_estimate(lock, 0) >= 3 * lock.size
+
+
+def test_a_thousand_cells(tmp_path: Path) -> None:
+    raw = small()
+    raw["images"] = {f"image{number}": {
+        **raw["images"]["cpu"], "vllm": [f"0.{minor}.{patch}" for minor in range(10)
+                                         for patch in range(10)]} for number in range(10)}
+    cells = expand(parse_matrix(raw))
+    plans = plan_cells(cells, tmp_path, tmp_path)
+    assert len({one.id for one in plans}) == 1000
+    assert {one.id for one in plans} >= {"image0", "image9", "image9-0.9.9", "image3-0.0.1"}
+    assert [one.id for one in plans] == [cell.id for cell in cells]

@@ -1,0 +1,97 @@
+"""Recipes: the committed ones are good, and what may not stand in one is refused by name."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.errors import ConfigError, UsageError
+from builder.matrix import load_matrix
+from builder.recipes import Recipe, load_recipe, parse_recipe, recipe_names
+
+ROOT = Path(__file__).parents[2]
+NAMES = recipe_names(ROOT)
+SMALL: dict[str, Any] = {
+    "schema": 1, "description": "x", "family": "gemma4", "image": "cpu",
+    "serve": ["--enforce-eager"],
+    "model": {"path": "tests/fixtures/tiny-gemma4", "parameters_billion": 1, "active_billion": 1},
+}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(SMALL), **changes}
+
+
+def problems(raw: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_recipe(raw, "x")
+    return {problem.where: f"{problem.what} {problem.next_step}"
+            for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_recipe_is_good_and_its_image_is_in_the_matrix(name: str) -> None:
+    recipe = load_recipe(ROOT, name)
+    assert recipe.image in load_matrix(ROOT / "matrix.toml").images
+    assert recipe.log.must_show
+    assert all(figure.where != "gb10" for figure in recipe.published)  # none was measured there
+
+
+def test_there_is_one_for_each_gemma_4_model_of_the_field() -> None:
+    assert {"gemma4-26b-a4b-fp8", "gemma4-26b-a4b-nvfp4", "gemma4-26b-a4b-fp8-mtp",
+            "gemma4-31b-fp8", "gemma4-31b-nvfp4", "gemma4-31b-awq4-light",
+            "gemma4-31b-awq4-push", "tiny-gemma4"} <= set(NAMES)
+
+
+def test_the_moe_in_nvfp4_must_run_on_marlin() -> None:
+    recipe = load_recipe(ROOT, "gemma4-26b-a4b-nvfp4")
+    assert recipe.serve[recipe.serve.index("--moe-backend") + 1] == "marlin"
+    assert any("MARLIN" in line.pattern for line in recipe.log.must_show)
+
+
+@pytest.mark.parametrize("changes", [
+    {"serve": ["--attention-backend", "FLASH_ATTN"]},
+    {"serve": ["--attention-backend=FLASH_ATTN"]},
+    {"environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}])
+def test_an_attention_backend_is_refused(changes: dict[str, Any]) -> None:
+    assert "never set an attention backend" in " ".join(problems(small(**changes)).values())
+
+
+@pytest.mark.parametrize("flag", ["--port", "--model", "--host=0.0.0.0", "--chat-template"])
+def test_what_sparkyard_adds_itself_is_refused(flag: str) -> None:
+    assert "is added by Sparkyard" in problems(small(serve=[flag]))["serve"]
+
+
+def test_all_errors_come_at_once() -> None:
+    raw = small(image="Bad Name", log={"must_show": [{"pattern": "(", "why": "x"}]}, envronment={})
+    found = problems(raw)
+    assert set(found) == {"image", "log.must_show.0.pattern", "envronment"}
+    assert 'perhaps you meant "environment"' in found["envronment"]
+
+
+def test_a_moving_revision_needs_a_reason() -> None:
+    model = {"repository": "google/x", "parameters_billion": 1, "active_billion": 1}
+    assert "moves" in problems(small(model=model))["model"]
+    moving = parse_recipe(small(model={**model, "unpinned_because": "no hub"}), "x")
+    assert moving.model.pinned is False
+    pinned = parse_recipe(small(model={**model, "revision": "a" * 40}), "x")
+    assert pinned.model.pinned is True
+
+
+def test_a_model_has_one_origin() -> None:
+    assert "either" in problems(small(model={**SMALL["model"], "repository": "a/b"}))["model"]
+
+
+def test_an_unknown_recipe_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError, match="there is no recipe") as caught:
+        load_recipe(ROOT, "tiny-gema4")
+    assert 'perhaps you meant "tiny-gemma4"' in caught.value.next_step
+
+
+def test_a_recipe_cannot_be_changed() -> None:
+    recipe: Recipe = parse_recipe(small(), "x")
+    with pytest.raises(ValueError, match="frozen"):
+        recipe.image = "other"  # type: ignore[misc]
