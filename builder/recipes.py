@@ -86,6 +86,10 @@ class LogLine(Frozen):
     why: str = Field(min_length=1)
     on: Literal["any", "cuda", "cpu"] = "any"
 
+    def applies(self, *, is_cuda: bool) -> bool:
+        """Say whether the line is expected of (or refused to) a CUDA or a CPU server."""
+        return self.on in ("any", "cuda" if is_cuda else "cpu")
+
 
 class LogExpectation(Frozen):
     """The lines that tell a healthy boot from one that only looks so."""

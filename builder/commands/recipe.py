@@ -129,7 +129,7 @@ def _revision(recipe: Recipe) -> str:
 
 
 def _lines(lines: Sequence[LogLine], cell: Cell) -> list[LogLine]:
-    return [line for line in lines if line.on in ("any", "cuda" if cell.is_cuda else "cpu")]
+    return [line for line in lines if line.applies(is_cuda=cell.is_cuda)]
 
 
 def _line(line: LogLine) -> str:

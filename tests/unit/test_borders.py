@@ -15,9 +15,10 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request"}
-# smoke.client and host speak to this machine only: the served model, the local registry.
+# smoke.* and host speak to this machine only: the served model, the local registry.
 MAY_USE_THE_NETWORK = re.compile(
-    r"builder\.(fetch\w*|resolve\w*|indexes|sources|download|http_client|smoke\.client|host)")
+    r"builder\.(fetch\w*|resolve\w*|indexes|sources|download|http_client|host"
+    r"|smoke\.(client|probes))")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),
