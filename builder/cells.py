@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from builder.axes import VERSION_AXES
 from builder.errors import ConfigError, Problem, UsageError
 from builder.matrix import (
     AXES,
@@ -90,8 +91,10 @@ def expand(matrix: Matrix) -> tuple[Cell, ...]:
     cells: dict[str, Cell] = {}
     clashes = []
     for name, image in matrix.images.items():
+        values = {axis: {value.slug: value for value in getattr(image, axis) or ()}
+                  for axis in VERSION_AXES}
         for choice in _choices(image):
-            cell = _cell(matrix, name, image, choice)
+            cell = _cell(matrix, name, choice, values)
             if cell.id in cells:
                 clashes.append(Problem(
                     f"images.{name}", f'its cell "{cell.id}" is also one of images.'
@@ -125,12 +128,13 @@ def select(cells: Sequence[Cell], patterns: Sequence[str],
 
 def _choices(image: Image) -> Iterator[dict[str, str]]:
     """Yield each combination as axis -> slug: the product, less excluded, plus included ones."""
-    axes = [axis for axis in AXES if axis_slugs(image, axis)]
-    for values in itertools.product(*(axis_slugs(image, axis) for axis in axes)):
+    slugs = {axis: found for axis in AXES if (found := axis_slugs(image, axis))}
+    axes = list(slugs)
+    for values in itertools.product(*slugs.values()):
         choice = dict(zip(axes, values, strict=True))
         if not any(_matches(choice, excluded) for excluded in image.exclude):
             yield choice
-    defaults = {axis: axis_slugs(image, axis)[0] for axis in axes}
+    defaults = {axis: slugs[axis][0] for axis in axes}
     for extra in image.include:
         yield {**defaults, **extra.model_dump(exclude_none=True)}
 
@@ -140,11 +144,16 @@ def _matches(choice: Mapping[str, str], excluded: Combination) -> bool:
     return all(choice.get(axis) == value for axis, value in named.items())
 
 
-def _cell(matrix: Matrix, name: str, image: Image, choice: Mapping[str, str]) -> Cell:
-    base = matrix.bases[choice["base"]]
-    values = {axis: _value(image, axis, slug) for axis, slug in choice.items() if axis != "base"}
+def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
+          known: Mapping[str, Mapping[str, AxisValue]]) -> Cell:
+    """Make one cell; ``known`` are the image's axis values, and a new one is its own spec."""
+    image, base = matrix.images[name], matrix.bases[choice["base"]]
+    values = {axis: known[axis].get(slug) or AxisValue(spec=slug)
+              for axis, slug in choice.items() if axis != "base"}
     axes = {"base": choice["base"], **{axis: value.spec for axis, value in values.items()}}
-    differing = [slug for axis, slug in choice.items() if slug != axis_slugs(image, axis)[:1][0]]
+    defaults = {"base": image.base[0],
+                **{axis: next(iter(found), None) for axis, found in known.items()}}
+    differing = [slug for axis, slug in choice.items() if slug != defaults[axis]]
     return Cell(
         id="-".join([name, *differing]), image=name, platform=image.platform, gpu=image.gpu,
         cuda=image.cuda, base_name=choice["base"], base=base, axes=axes,
@@ -154,12 +163,6 @@ def _cell(matrix: Matrix, name: str, image: Image, choice: Mapping[str, str]) ->
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
     )
-
-
-def _value(image: Image, axis: str, slug: str) -> AxisValue:
-    """Find the axis value called ``slug``; an included one may be new and is its own spec."""
-    known = {value.slug: value for value in getattr(image, axis) or ()}
-    return known.get(slug) or AxisValue(spec=slug)
 
 
 def _pin(package: str, spec: str) -> str:
