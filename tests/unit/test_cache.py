@@ -1,0 +1,95 @@
+"""The cache: what it holds, what goes, and what must stay."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+from builder.cache import DAY_S, held, remove, unneeded
+from builder.lock import LockedWheel
+from builder.store import Store
+
+MATRIX = str(Path(__file__).parents[2] / "matrix.toml")
+LONG_AGO = time.time() - 100 * DAY_S
+
+
+def add_wheel(store: Store, data: bytes, *, old: bool = True) -> LockedWheel:
+    wheel = LockedWheel(name="a", version="1", file="a-1-py3-none-any.whl", index="default",
+                        sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    with store.temporary("w") as path:
+        path.write_bytes(data)
+        placed = store.add_wheel(wheel, path)
+    if old:
+        os.utime(placed, (LONG_AGO, LONG_AGO))
+    return wheel
+
+
+def add_layer(store: Store, data: bytes, key: str) -> Path:
+    with store.temporary("l") as path:
+        path.write_bytes(data)
+        layer = store.add_layer(key * 64, path, hashlib.sha256(data).hexdigest(), len(data))
+    os.utime(layer.path, (LONG_AGO, LONG_AGO))
+    os.utime(store.root / "keys" / f"{key * 64}.json", (LONG_AGO, LONG_AGO))
+    return layer.path
+
+
+def test_only_old_wheels_that_no_lock_names_go(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    locked, loose = add_wheel(store, b"locked"), add_wheel(store, b"loose")
+    fresh = add_wheel(store, b"fresh", old=False)
+    items = unneeded(store, {locked.sha256}, 14)
+    assert [item.size for item in items] == [5]
+    remove(store, items)
+    assert store.find_wheel(loose) is None
+    assert not (tmp_path / "wheels" / loose.sha256).exists()
+    assert store.find_wheel(locked)
+    assert store.find_wheel(fresh)
+
+
+def test_a_layer_lives_as_long_as_it_is_found(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    used, unused = add_layer(store, b"used", "a"), add_layer(store, b"unused", "b")
+    assert store.find_layer("a" * 64)  # marks its use
+    remove(store, unneeded(store, (), 14))
+    assert used.exists()
+    assert not unused.exists()
+    assert store.find_layer("b" * 64) is None
+
+
+def test_cut_off_downloads_go(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    partial = tmp_path / "partial" / ("c" * 64)
+    partial.write_bytes(b"half")
+    assert unneeded(store, (), 14) == []
+    os.utime(partial, (LONG_AGO, LONG_AGO))
+    remove(store, unneeded(store, (), 14))
+    assert not partial.exists()
+
+
+def test_every_folder_is_counted(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    add_wheel(store, b"12345")
+    (tmp_path / "records").mkdir()
+    found = {one.name: (one.files, one.size) for one in held(tmp_path)}
+    assert found["wheels"] == (1, 5)
+    assert found["records"] == (0, 0)
+
+
+def test_the_command_shows_and_prunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path))
+    loose = add_wheel(Store(tmp_path), b"loose")
+    place = tmp_path / "wheels" / loose.sha256
+    assert cli.run(["--matrix", MATRIX, "cache"]) == 0
+    assert "wheels" in capsys.readouterr().out
+    assert cli.run(["--matrix", MATRIX, "cache", "prune", "--dry-run"]) == 0
+    assert "would free 5 B" in capsys.readouterr().err
+    assert place.exists()
+    assert cli.run(["--matrix", MATRIX, "cache", "prune"]) == 0
+    assert "freed 5 B" in capsys.readouterr().err
+    assert not place.exists()
