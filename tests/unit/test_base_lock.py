@@ -1,0 +1,67 @@
+"""The bases' lock: deterministic, sorted, one package a line, refused when damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.base_lock import LockedBase, LockedDeb, load_bases, render, write_bases
+from builder.errors import LockError
+
+DIGEST = "sha256:" + 64 * "a"
+
+
+def make_deb(name: str, version: str = "1.0") -> LockedDeb:
+    return LockedDeb(name=name, version=version, arch="all", sha256=64 * "b", size=3,
+                     path=f"pool/main/{name[0]}/{name}/{name}_{version}_all.deb")
+
+
+def make_base(platform: str = "linux/arm64", **changes: object) -> LockedBase:
+    return LockedBase.model_validate({
+        "name": "slim", "platform": platform, "recipe": DIGEST, "image_id": DIGEST,
+        "digest": DIGEST, "diff_ids": (DIGEST,), "python": "3.11.2", "glibc": "2.36",
+        "epoch": 1, "packages": (make_deb("zlib1g", "1:1.2"), make_deb("adduser")), **changes})
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "bases.toml"
+    bases = {base.key: base for base in (make_base(), make_base("linux/amd64"))}
+    write_bases(path, bases)
+    read = load_bases(path)
+    assert set(read) == {("slim", "linux/arm64"), ("slim", "linux/amd64")}
+    assert {deb.name for deb in read["slim", "linux/arm64"].packages} == {"zlib1g", "adduser"}
+    assert render(read.values()) == path.read_text()
+
+
+def test_order_of_entry_does_not_matter() -> None:
+    one, two = make_base(), make_base("linux/amd64")
+    turned = one.model_copy(update={"packages": one.packages[::-1]})
+    assert render([one, two]) == render([two, turned])
+
+
+def test_one_package_is_one_line() -> None:
+    before = render([make_base()]).splitlines()
+    after = render([make_base(packages=(make_deb("zlib1g", "1:1.3"), make_deb("adduser")))])
+    changed = [line for line in after.splitlines() if line not in before]
+    assert len(changed) == 1
+    assert changed[0].startswith('    { name = "zlib1g", version = "1:1.3"')
+
+
+def test_no_file_is_no_bases(tmp_path: Path) -> None:
+    assert load_bases(tmp_path / "none.toml") == {}
+
+
+@pytest.mark.parametrize("text", ["[[base]]\nname = 1\n", "not toml [", '[[base]]\nextra = "x"\n'])
+def test_a_damaged_lock_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bases.toml"
+    path.write_text(text)
+    with pytest.raises(LockError) as caught:
+        load_bases(path)
+    assert caught.value.exit_code == 3
+    assert "--upgrade" in caught.value.next_step
+
+
+def test_a_reason_is_written_only_where_there_is_one() -> None:
+    assert "unlocked" not in render([make_base()])
+    assert 'unlocked = "gone"' in render([make_base(unlocked="gone")])
