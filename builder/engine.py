@@ -151,6 +151,23 @@ class Engine:
         with _explaining(f"tagging {new}", new):
             self._whales.image.tag(reference, new)
 
+    def load(self, archive: Path) -> None:
+        """Take an image in from an archive, under the name that is written in it."""
+        with _explaining(f"loading {archive.name}", str(archive)):
+            self._whales.image.load(archive, quiet=True)
+
+    def remote_digest(self, reference: str) -> str | None:
+        """Ask the registry for a manifest's digest; None where it has no such image."""
+        doing = f"asking the registry for {reference}"
+        said = self.docker.run("buildx", "imagetools", "inspect", reference, "--format",
+                               "{{.Manifest.Digest}}", doing=doing, check=False, timeout=120)
+        found = re.search(r"sha256:[0-9a-f]{64}", said.stdout)
+        if said.returncode == 0 and found:
+            return found[0]
+        if re.search(r"not found|manifest unknown|name unknown", said.stderr, re.IGNORECASE):
+            return None
+        raise explain(said.stderr, doing, reference)
+
     def push(self, reference: str) -> str:
         """Push a local image; return its manifest digest (``sha256:…``) in the registry."""
         said: list[str] = []
