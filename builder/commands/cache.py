@@ -1,57 +1,63 @@
-"""``sparkyard cache``: what the cache holds, and removing what no current lock needs."""
+"""``sparkyard cache``: what the cache folder holds, and removing what nobody has needed lately."""
 
 from __future__ import annotations
 
 import argparse
 
 from builder import console
+from builder.cache import held, remove, unneeded
 from builder.disk import free_bytes
-from builder.lock import LockedWheel, lock_path, read_lock
-from builder.prune import contents, needed, prune, usage
+from builder.errors import UsageError
+from builder.lock import lock_path, read_lock
 from builder.store import Store
 from builder.workspace import Workspace, open_workspace
+
+DEFAULT_DAYS = 14.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "cache", help="show or prune the cache of wheels and layers", description=__doc__)
-    parser.add_argument("action", nargs="?", choices=("show", "prune"), default="show",
-                        help="show what it holds (default), or remove what no lock needs")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    parser.add_argument("--all", action="store_true", help="remove what locks need, too")
+        "cache", help="show what the cache holds, or prune it", description=__doc__)
+    parser.add_argument("action", nargs="?", choices=("show", "prune"), default="show")
+    parser.add_argument("--days", type=float, default=DEFAULT_DAYS, metavar="N",
+                        help="prune what was not used for N days (default: %(default)g)")
+    parser.add_argument("--all", action="store_true",
+                        help="prune every wheel, layer and cut-off download, needed or not")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Show the cache, or prune it and show what went."""
+    """Show the cache, or prune it and say what that freed."""
     workspace = open_workspace(options.matrix)
     store = Store(workspace.cache)
     if options.action == "show":
-        _show(store, workspace)
+        _show(store)
         return 0
-    keep = frozenset[str]() if options.all else needed(store, locked_wheels(workspace))
-    gone = prune(store, keep, dry_run=options.dry_run)
-    title = "would be removed" if options.dry_run else "removed"
-    console.table(title, ("kind", "files", "bytes"), [
-        (row.kind, row.files, console.size(row.size)) for row in usage(gone)])
+    if options.days < 0:
+        raise UsageError("--days must not be negative", where="command line")
+    locked = set[str]() if options.all else locked_digests(workspace)
+    items = unneeded(store, locked, -1.0 if options.all else options.days)
+    if not options.dry_run:
+        remove(store, items)
+    for item in items:
+        console.debug(f"{item.what}: {console.size(item.size)}")
+    verb = "would free" if options.dry_run else "freed"
+    console.info(f"{verb} {console.size(sum(item.size for item in items))} in {len(items)} files")
     return 0
 
 
-def locked_wheels(workspace: Workspace) -> tuple[LockedWheel, ...]:
-    """Return the wheels of every lock of the checkout, stale ones too; raises LockError.
+def locked_digests(workspace: Workspace) -> set[str]:
+    """Return the sha256 of every wheel that a lock names, stale locks' too.
 
-    A damaged lock stops the pruning: what it needs is not known.
+    Raises LockError for a damaged lock: what it needs is not known, so nothing is pruned.
     """
     paths = [lock_path(workspace.locks, cell) for cell in workspace.cells]
-    return tuple(wheel for path in paths if path.exists() for wheel in read_lock(path).wheels)
+    return {wheel.sha256 for path in paths if path.exists() for wheel in read_lock(path).wheels}
 
 
-def _show(store: Store, workspace: Workspace) -> None:
-    held = contents(store)
-    keep = needed(store, locked_wheels(workspace))
-    unneeded = {row.kind: row for row in usage(item for item in held if item.digest not in keep)}
+def _show(store: Store) -> None:
+    rows = [(one.name, one.files, console.size(one.size)) for one in held(store.root)]
     console.table(f"{store.root} ({console.size(free_bytes(store.root))} free)",
-                  ("kind", "files", "bytes", "not needed"),
-                  [(row.kind, row.files, console.size(row.size),
-                    console.size(unneeded[row.kind].size)) for row in usage(held)])
+                  ("folder", "files", "bytes"), rows)
