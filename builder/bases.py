@@ -7,20 +7,24 @@ base that is labelled ``unlocked`` and recorded under the cache folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
 from builder.base_lock import UPGRADE_STEP, Key, LockedBase, load_bases, write_bases
-from builder.base_make import cuda_recipe, load_image, make_cuda, resolve_slim, slim_image
+from builder.base_make import load_image, make_cuda, resolve_slim, slim_image
 from builder.base_recipe import SlimRecipe, load_recipe
+from builder.base_state import effective_bases, image_tag, local_file, lock_file, stale
 from builder.engine import Engine, ImageFacts
-from builder.errors import NetworkError, UsageError
+from builder.errors import LockError, NetworkError
 from builder.fetch_debs import GoneError
 from builder.matrix import Base
-from builder.parse import suggestion
 from builder.workspace import Workspace
+
+__all__ = ["ReadyBase", "effective_bases", "ensure", "upgrade"]
 
 
 @dataclass(frozen=True)
@@ -33,54 +37,27 @@ class ReadyBase:
     how: str  # "present", "pushed", "pulled", "made"
 
 
-def lock_file(workspace: Workspace) -> Path:
-    """Return the committed lock of the bases."""
-    return workspace.locks / "bases.toml"
-
-
-def local_file(workspace: Workspace) -> Path:
-    """Return this machine's own lock, for bases that are not the committed ones."""
-    return workspace.cache / "bases.toml"
-
-
-def effective_bases(workspace: Workspace) -> dict[Key, LockedBase]:
-    """Return the bases that builds use: this machine's own stand in for those they replace."""
-    committed = load_bases(lock_file(workspace))
-    for key, base in load_bases(local_file(workspace)).items():
-        replaced = committed.get(key)
-        if base.instead_of == (replaced.image_id if replaced else ""):
-            committed[key] = base
-    return committed
-
-
-def image_tag(registry: str, base: LockedBase) -> str:
-    """Return the immutable tag of a base: processor and the start of its image id."""
-    return f"{registry}/base-{base.name}:{base.arch}-{base.image_id.removeprefix('sha256:')[:12]}"
-
-
-def chosen(workspace: Workspace, names: Iterable[str], platforms: Iterable[str]) -> list[Key]:
-    """Return the bases meant on the command line; by default every one of the matrix."""
-    known = workspace.matrix.bases
-    for name in names:
-        if name not in known:
-            raise UsageError(f'there is no base "{name}"', where="command line",
-                             next_step=suggestion(name, list(known)))
-    wanted = set(platforms)
-    return [(name, platform) for name in (tuple(names) or known)
-            for platform in known[name].platforms if not wanted or platform in wanted]
-
-
-def ensure(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
+def ensure(workspace: Workspace, engine: Engine, key: Key, *, ask: bool = False) -> ReadyBase:
     """Return a base that is in the engine and in the registry; make it if need be.
 
-    Raises NetworkError where it is to be had from neither and cannot be made here, UsageError
+    The registry is asked whether it still has a base that the engine once pushed only where
+    ``ask`` is set: a build with nothing to do has no time for that. Raises LockError for a stale
+    lock, NetworkError where the base is nowhere to be had and cannot be made here, UsageError
     where it would have to be made and this user is not root.
     """
     locked = effective_bases(workspace).get(key)
     if locked is not None:
-        ready = _found(workspace, engine, locked)
-        if ready is not None:
+        _refuse_stale(workspace, key)
+        if not ask and (ready := _at_hand(workspace, engine, locked)):
             return ready
+    with _alone(workspace, key):  # who waited here may find what the other one made
+        locked = effective_bases(workspace).get(key)
+        if locked is not None and (ready := _found(workspace, engine, locked)):
+            return ready
+        return _made(workspace, engine, key, locked)
+
+
+def _made(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | None) -> ReadyBase:
     base = workspace.matrix.bases[key[0]]
     if base.flavour == "cuda":
         return _cuda(workspace, engine, base, key, locked)
@@ -100,21 +77,32 @@ def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
     return ready
 
 
-def stale(workspace: Workspace, key: Key) -> str:
-    """Say why the committed lock does not answer for a base; nothing where it does."""
-    locked = load_bases(lock_file(workspace)).get(key)
-    base = workspace.matrix.bases[key[0]]
-    if locked is None:
-        return f"not locked: {base.source} was out of reach" if base.flavour == "cuda" else (
-            "not locked")
-    recipe = (cuda_recipe(workspace.root, base) if base.flavour == "cuda"
-              else load_recipe(workspace.root).digest)
-    if locked.recipe != recipe:
-        return "what it is asked to hold has changed since it was locked"
-    if not locked.python.startswith(f"{base.python}.") or locked.glibc != base.glibc:
-        return (f"it holds Python {locked.python} and glibc {locked.glibc}, the matrix says "
-                f"{base.python} and {base.glibc}")
-    return ""
+def _refuse_stale(workspace: Workspace, key: Key) -> None:
+    reason = stale(workspace, key)
+    if reason and key in load_bases(lock_file(workspace)):
+        raise LockError(f"base {key[0]} {key[1]}: {reason}", where=str(lock_file(workspace)),
+                        next_step=UPGRADE_STEP)
+
+
+@contextmanager
+def _alone(workspace: Workspace, key: Key) -> Iterator[None]:
+    """Let one process at a time look for and make this base."""
+    place = workspace.cache / "rootfs"
+    place.mkdir(parents=True, exist_ok=True)
+    name = f"{key[0]}-{key[1].removeprefix('linux/')}.making"
+    with (place / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _at_hand(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:
+    """Return the base if the engine has it and remembers having pushed or pulled it."""
+    tag = image_tag(workspace.registry, locked)
+    facts = engine.inspect(tag)
+    if facts is None or not _same(facts, locked):
+        return None
+    names = [name for name in facts.repo_digests if name.startswith(tag.rpartition(":")[0] + "@")]
+    return ReadyBase(locked, tag, names[0], "present") if names else None
 
 
 def _found(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:

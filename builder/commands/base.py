@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from builder import console
 from builder.base_lock import UPGRADE_STEP, Key
-from builder.bases import ReadyBase, chosen, ensure, stale, upgrade
+from builder.base_state import chosen, stale
+from builder.bases import ReadyBase, ensure, upgrade
 from builder.engine import Engine
 from builder.errors import LockError, NetworkError
 from builder.workspace import Workspace, open_workspace
@@ -44,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     else:
         keys = [key for key in keys if options.names or not _unmade(workspace, key)]
         with ThreadPoolExecutor(max(len(keys), 1)) as pool:
-            ready = list(pool.map(lambda key: ensure(workspace, engine, key), keys))
+            ready = list(pool.map(lambda key: ensure(workspace, engine, key, ask=True), keys))
     console.table("", COLUMNS, [_row(base) for base in ready if base])
     console.info(f"bases ready in {console.seconds(time.monotonic() - started)}")
     return 0

@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 from test_base_lock import DIGEST, make_base, make_deb
 
-from builder import bases
+from builder import base_state, bases
 from builder.base_image import BaseImage, make_image
 from builder.base_lock import LockedBase, load_bases, write_bases
+from builder.base_make import cuda_recipe
 from builder.base_recipe import RECIPE, load_recipe
 from builder.commands import base as base_command
 from builder.engine import Engine, ImageFacts
@@ -55,15 +56,20 @@ class FakeEngine:
         self.images: dict[str, tuple[str, ...]] = {}
         self.registry: dict[str, tuple[str, ...]] = {}
         self.loaded: list[str] = []
+        self.pushed: set[str] = set()
+        self.asked = 0
         self.down = False
 
     def inspect(self, reference: str) -> ImageFacts | None:
         layers = self.images.get(reference)
         if layers is None:
             return None
-        return ImageFacts(DIGEST, layers, {}, (), (), 1, "linux/arm64", "", {})
+        name = f"{reference.rpartition(':')[0]}@{PUSHED}"
+        pushed = (name,) if reference in self.pushed else ()
+        return ImageFacts(DIGEST, layers, {}, (), pushed, 1, "linux/arm64", "", {})
 
     def remote_digest(self, reference: str) -> str | None:
+        self.asked += 1
         if self.down:
             raise NetworkError("no answer")
         return PUSHED if reference in self.registry else None
@@ -74,6 +80,7 @@ class FakeEngine:
 
     def push(self, reference: str) -> str:
         self.registry[reference] = self.images[reference]
+        self.pushed.add(reference)
         return PUSHED
 
 
@@ -133,26 +140,28 @@ def lock(workspace: Workspace, engine: FakeEngine) -> LockedBase:
 def test_upgrade_locks_what_was_made(workspace: Workspace, engine: FakeEngine,
                                      making: dict[str, Any]) -> None:
     ready = bases.upgrade(workspace, as_engine(engine), KEY)
-    locked = load_bases(bases.lock_file(workspace))[KEY]
+    locked = load_bases(base_state.lock_file(workspace))[KEY]
     assert locked == ready.locked
     assert locked.digest == PUSHED
     assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
     assert ready.tag.endswith(f":arm64-{locked.image_id[7:19]}")
-    assert bases.stale(workspace, KEY) == ""
+    assert base_state.stale(workspace, KEY) == ""
 
 
 def test_a_base_that_is_there_is_not_made_again(workspace: Workspace, engine: FakeEngine,
                                                 making: dict[str, Any]) -> None:
     bases.upgrade(workspace, as_engine(engine), KEY)
+    asked = engine.asked
     ready = bases.ensure(workspace, as_engine(engine), KEY)
-    assert (ready.how, making["made"]) == ("present", 1)
+    assert (ready.how, making["made"], engine.asked) == ("present", 1, asked)
+    assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
 
 
 def test_an_emptied_registry_is_filled_from_the_engine(workspace: Workspace, engine: FakeEngine,
                                                        making: dict[str, Any]) -> None:
     bases.upgrade(workspace, as_engine(engine), KEY)
     engine.registry.clear()
-    assert bases.ensure(workspace, as_engine(engine), KEY).how == "pushed"
+    assert bases.ensure(workspace, as_engine(engine), KEY, ask=True).how == "pushed"
     assert engine.registry
     assert making["made"] == 1
 
@@ -171,7 +180,7 @@ def test_where_neither_has_it_the_locked_packages_make_it(workspace: Workspace,
     locked = lock(workspace, engine)
     ready = bases.ensure(workspace, as_engine(engine), KEY)
     assert (ready.how, ready.locked) == ("made", locked)
-    assert not bases.local_file(workspace).exists()
+    assert not base_state.local_file(workspace).exists()
 
 
 def test_packages_that_are_gone_give_an_unlocked_base_that_stays(
@@ -181,7 +190,7 @@ def test_packages_that_are_gone_give_an_unlocked_base_that_stays(
     ready = bases.ensure(workspace, as_engine(engine), KEY)
     assert "no longer has gcc 12" in ready.locked.unlocked
     assert ready.locked.image_id != locked.image_id
-    assert load_bases(bases.lock_file(workspace))[KEY] == locked
+    assert load_bases(base_state.lock_file(workspace))[KEY] == locked
     assert bases.effective_bases(workspace)[KEY] == ready.locked
     assert bases.ensure(workspace, as_engine(engine), KEY).how == "present"
 
@@ -192,7 +201,7 @@ def test_a_renewed_lock_wins_over_this_machines_own(workspace: Workspace, engine
     making["gone"] = True
     bases.ensure(workspace, as_engine(engine), KEY)
     renewed = locked.model_copy(update={"image_id": "sha256:" + 64 * "d"})
-    write_bases(bases.lock_file(workspace), {KEY: renewed})
+    write_bases(base_state.lock_file(workspace), {KEY: renewed})
     assert bases.effective_bases(workspace)[KEY] == renewed
 
 
@@ -216,7 +225,9 @@ def test_a_changed_recipe_makes_the_lock_stale(workspace: Workspace, engine: Fak
                                                making: dict[str, Any]) -> None:
     lock(workspace, engine)
     (workspace.root / RECIPE).write_text(SLIM.replace('"gcc"', '"gcc", "g++"'))
-    assert "changed since" in bases.stale(workspace, KEY)
+    assert "changed since" in base_state.stale(workspace, KEY)
+    with pytest.raises(LockError, match="changed since"):
+        bases.ensure(workspace, as_engine(engine), KEY)
 
 
 def test_comments_in_the_recipe_change_nothing(workspace: Workspace) -> None:
@@ -235,15 +246,17 @@ def test_a_misspelt_key_of_the_recipe_is_named(workspace: Workspace) -> None:
 def test_a_lock_of_another_python_than_the_matrix_says_is_stale(
         workspace: Workspace, engine: FakeEngine, making: dict[str, Any]) -> None:
     locked = lock(workspace, engine)
-    write_bases(bases.lock_file(workspace),
+    write_bases(base_state.lock_file(workspace),
                 {KEY: locked.model_copy(update={"python": "3.12.3"})})
-    assert "3.12.3" in bases.stale(workspace, KEY)
+    assert "3.12.3" in base_state.stale(workspace, KEY)
 
 
 def test_a_locked_cuda_base_out_of_reach_is_a_plain_error(workspace: Workspace,
                                                           engine: FakeEngine) -> None:
     key = ("cuda", "linux/arm64")
-    write_bases(bases.lock_file(workspace), {key: make_base(name="cuda")})
+    recipe = cuda_recipe(workspace.root, workspace.matrix.bases["cuda"])
+    locked = make_base(name="cuda", recipe=recipe, python="3.12.3", glibc="2.39")
+    write_bases(base_state.lock_file(workspace), {key: locked})
     engine.down = True
     with pytest.raises(NetworkError) as caught:
         bases.ensure(workspace, as_engine(engine), key)
@@ -251,10 +264,10 @@ def test_a_locked_cuda_base_out_of_reach_is_a_plain_error(workspace: Workspace,
 
 
 def test_bases_are_chosen_by_name_and_platform(workspace: Workspace) -> None:
-    assert bases.chosen(workspace, [], ["linux/amd64"]) == [("slim", "linux/amd64")]
-    assert len(bases.chosen(workspace, [], [])) == 3
+    assert base_state.chosen(workspace, [], ["linux/amd64"]) == [("slim", "linux/amd64")]
+    assert len(base_state.chosen(workspace, [], [])) == 3
     with pytest.raises(UsageError) as caught:
-        bases.chosen(workspace, ["slin"], [])
+        base_state.chosen(workspace, ["slin"], [])
     assert "slim" in caught.value.next_step
 
 
