@@ -1,0 +1,148 @@
+"""One cell from its lock to an image on the engine: the stages in the order of the data.
+
+``load -> base -> (nothing to do?) -> fetch -> gate -> layers -> bake -> inspect``
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from builder import console
+from builder.bases import ReadyBase, effective_bases, ensure
+from builder.bytecode import compiler_in
+from builder.cells import Cell
+from builder.disk import require_space
+from builder.engine import Engine, ImageFacts
+from builder.errors import EngineError, VerdictError
+from builder.fetch import fetch_lock
+from builder.gate.versions import check_versions
+from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
+from builder.layers import make_layers
+from builder.lock import Lock, LockedWheel, load_for
+from builder.store import Store, StoredLayer
+from builder.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build came to: the image, its layers (none looked at when there was nothing to do),
+    and the seconds of each stage."""  # noqa: D205, D209
+
+    cell: Cell
+    plan: ImagePlan
+    image: ImageFacts
+    layers: tuple[StoredLayer, ...] = ()
+    sent: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def up_to_date(self) -> bool:
+        """Say whether the image was there already, from the same inputs."""
+        return not self.layers
+
+
+def build(workspace: Workspace, cell: Cell, engine: Engine) -> Built:
+    """Build one cell unless its image is there; raises the error of the stage that fails."""
+    clock = _Clock()
+    _refuse_blocked(cell)
+    lock = load_for(cell, workspace.locks)
+    base = ensure(workspace, engine, (cell.base_name, cell.platform))
+    plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root)
+    present = engine.inspect(plan.name)
+    if present and present.labels.get(LABEL + "inputs") == plan.inputs:
+        return Built(cell, plan, present, seconds=clock.laps)
+    _gate(cell, lock)
+    store = Store(workspace.cache)
+    clock.lap("base")
+    wheels = fetch_lock(lock, store, cell.indexes).paths
+    clock.lap("fetch")
+    layers = _layers(workspace, cell, lock, base, store, wheels, engine)
+    clock.lap("layers")
+    sent = _bake(engine, plan, layers, store)
+    clock.lap("build")
+    image = engine.inspect(plan.name)
+    if image is None:
+        raise EngineError("the build ended well, but its image is not there", where=plan.name,
+                          next_step="build again with --load")
+    return Built(cell, plan, image, layers, sent, clock.laps)
+
+
+def _refuse_blocked(cell: Cell) -> None:
+    if cell.blocked:
+        raise VerdictError(f"{cell.id} is blocked: {cell.blocked.reason}", where="matrix.toml",
+                           next_step=f"see {cell.blocked.link}")
+
+
+def _gate(cell: Cell, lock: Lock) -> None:
+    findings = check_versions(cell, lock)
+    if findings:
+        raise VerdictError("\n".join(str(finding) for finding in findings), where=cell.id,
+                           next_step=f"mend the matrix entry and run `sparkyard lock {cell.id}`")
+
+
+def _layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
+            wheels: Mapping[LockedWheel, Path], engine: Engine) -> tuple[StoredLayer, ...]:
+    """Make the layers; the bytecode is the base's own Python's."""
+    twin = _native_twin(workspace, engine, base)
+    requested = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
+    python = base.locked.python
+    with compiler_in(engine, twin.reference, twin.locked.platform, python) as compiler:
+        return make_layers(lock, python, store, wheels, compiler, requested)
+
+
+def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> ReadyBase:
+    """Return a base of the engine's own processor with the same Python, if there is one.
+
+    Bytecode does not depend on the processor, and emulation would take ten times as long.
+    """
+    platform = engine.info.platform
+    twin = effective_bases(workspace).get((base.locked.name, platform))
+    if platform == base.locked.platform or twin is None or twin.python != base.locked.python:
+        return base
+    return ensure(workspace, engine, twin.key)
+
+
+def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], store: Store) -> int:
+    total = sum(layer.size for layer in layers)
+    info = engine.info
+    if info.data_root.exists():  # not where the engine is on another machine
+        # The engine keeps a copy of the context beside the unpacked layers.
+        require_space(info.data_root, 2 * total, "the engine's copy and the unpacked image")
+    console.info(f"building {plan.name}: {len(layers)} layers, {console.size(total)}")
+    with console.progress("build", float(len(layers)), unit="steps") as meter:
+        done = engine.bake(definition(plan, layers, store.layers, info.buildkit), (TARGET,),
+                           load=True, on_line=_counting(meter))
+    return done.sent
+
+
+def _counting(meter: console.Meter) -> Callable[[str], None]:
+    """Advance by one for every ADD that BuildKit reports as done or cached."""
+    adds: set[str] = set()
+
+    def on_line(line: str) -> None:
+        words = line.split()
+        if "ADD --link" in line and words:
+            adds.add(words[0])
+        elif len(words) > 1 and words[0] in adds and words[1] in ("DONE", "CACHED"):
+            adds.discard(words[0])
+            meter.advance(1)
+    return on_line
+
+
+class _Clock:
+    """Seconds of each stage."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, stage: str) -> None:
+        """Close the stage that just ended."""
+        now = time.monotonic()
+        self.laps[stage], self._last = now - self._last, now

