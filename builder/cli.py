@@ -25,6 +25,7 @@ COMMANDS = (
     "build",
     "smoke",
     "push",
+    "diagnose",
     "recipe",
     "cache",
 )

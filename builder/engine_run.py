@@ -147,6 +147,13 @@ class Container:
         return self._docker.run("container", "exec", *words, self.id, *command,
                                 doing="running inside", check=False, stdin=stdin, timeout=timeout)
 
+    @contextmanager
+    def stream_exec(self, command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """Run another command inside with both its streams as one pipe, to be read as it comes."""
+        words = [*self._docker.words, "container", "exec", self.id, *command]
+        with process.stream(words) as child:
+            yield child
+
     def copy_into(self, source: Path, target: str) -> None:
         """Copy a file or folder of this machine into the container."""
         self._docker.run("container", "cp", str(source), f"{self.id}:{target}",

@@ -1,0 +1,107 @@
+"""Levels 1a and 1b: look into an image and let the model answer in process, with no server."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli
+from pydantic import ValidationError
+
+from builder import console
+from builder.cells import Cell
+from builder.engine import Container, Engine, RunSpec
+from builder.lock import Lock
+from builder.smoke.verdict import Check, Status
+
+HERE = Path(__file__).parent
+FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
+MODEL = "/models/tiny"
+QUESTION, EXPECT = "What is the capital of France?", "Paris"
+# Offline, silent, and with a key-value cache of one GiB where vLLM would take the host's memory.
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+               "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+L1A = (("look.py",), ("extensions.py",), ("answer.py", "transformers"))
+L1B = (("answer.py", "vllm"),)
+
+
+def look(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
+         log: list[str]) -> list[Check]:
+    """Level 1a, on any host: versions, toolchain, extensions, Gemma 4 through transformers."""
+    with _container(engine, image, cell, lock, model) as box:
+        return run_scripts(box, L1A, log)
+
+
+def generate(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
+             log: list[str]) -> list[Check]:
+    """Level 1b, on cells with a CPU backend: the same model through ``vllm.LLM``."""
+    with _container(engine, image, cell, lock, model) as box:
+        return run_scripts(box, L1B, log)
+
+
+def asked(cell: Cell, lock: Lock) -> dict[str, Any]:
+    """Return what the scripts are told."""
+    policy = tomli.loads((HERE / "extensions.toml").read_text(encoding="utf-8"))
+    packages = ["torch", "transformers", "vllm"]
+    packages += ["flashinfer"] if lock.wheel("flashinfer-python") else []
+    return {
+        "wheels": {wheel.name: wheel.version for wheel in lock.wheels}, "cuda": cell.cuda,
+        "leave_out": list(cell.leave_out), "imports": packages, "model": MODEL,
+        "question": QUESTION, "expect": EXPECT, "extensions": policy["extension"],
+    }
+
+
+@contextmanager
+def _container(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path
+               ) -> Iterator[Container]:
+    """Keep a container with the scripts, what they are asked and the model inside."""
+    spec = RunSpec(image, ("sleep", "infinity"), platform=cell.platform, env=ENVIRONMENT,
+                   entrypoint="", network="none", shm_size="1g",
+                   copies=((HERE / "inside", FOLDER),))
+    with tempfile.TemporaryDirectory() as folder, engine.start(spec) as box:
+        file = Path(folder, "spec.json")
+        file.write_text(json.dumps(asked(cell, lock)), encoding="utf-8")
+        box.copy_into(file, f"{FOLDER}/spec.json")
+        box.exec(["mkdir", "-p", "/models"])
+        box.copy_into(model, MODEL)
+        yield box
+
+
+def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str]) -> list[Check]:
+    """Run each script to its end; one that dies before its last result is a failure by name."""
+    checks: list[Check] = []
+    for name, *arguments in scripts:
+        started = time.monotonic()
+        with box.stream_exec(["python", f"{FOLDER}/{name}", *arguments]) as child:
+            assert child.stdout is not None
+            for raw in child.stdout:
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                found = parse(line)
+                if found:
+                    checks.append(found)
+                    console.info(f"  {found.status.value:5} {found.check}  {found.detail[:150]}")
+                elif line:
+                    log.append(line)
+            status = child.wait()
+        if status != 0:
+            last = " | ".join(log[-3:])
+            checks.append(Check(check=f"{name} runs to its end", status=Status.FAIL,
+                                detail=f"it ended with status {status}: {last}",
+                                seconds=time.monotonic() - started))
+    return checks
+
+
+def parse(line: str) -> Check | None:
+    """Read one ``@@`` line as a check; None for every other line."""
+    if not line.startswith("@@ "):
+        return None
+    try:
+        raw: Mapping[str, Any] = json.loads(line[3:])
+        return Check.model_validate(raw)
+    except (json.JSONDecodeError, ValidationError):
+        return None

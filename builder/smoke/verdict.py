@@ -1,0 +1,36 @@
+"""What a smoke test found: one check each, and the verdict that follows from all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from builder.matrix import Frozen
+
+
+class Status(StrEnum):
+    """The outcome of one check; one that does not apply says why and is never silent."""
+
+    PASS = "pass"  # noqa: S105 - not a password
+    FAIL = "fail"
+    NOT_APPLICABLE = "not applicable"
+
+
+class Check(Frozen):
+    """One check: what was looked at, the outcome, what was seen, and how long it took.
+
+    ``request`` and ``answer`` are kept for probes of a server.
+    """
+
+    check: str
+    status: Status
+    detail: str = ""
+    seconds: float = 0.0
+    request: str = ""
+    answer: str = ""
+
+
+def passed(checks: Sequence[Check]) -> bool:
+    """Say whether nothing failed and something passed: a run that saw nothing is no pass."""
+    states = {check.status for check in checks}
+    return Status.FAIL not in states and Status.PASS in states

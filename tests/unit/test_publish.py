@@ -1,0 +1,60 @@
+"""What may be pushed: locked images, and as candidates only those that passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.engine import ImageFacts
+from builder.errors import VerdictError
+from builder.image import LABEL
+from builder.publish import push_immutable, push_next
+from builder.record import write_record
+from tests.unit.test_record import a_record
+
+TAG = "r/cpu:cpu-0.32.0-abcdefabcdef"
+
+
+class Pushes:
+    """Stands in for an engine and writes down what it is told to push."""
+
+    def __init__(self) -> None:
+        self.pushed: list[str] = []
+
+    def push(self, reference: str) -> str:
+        self.pushed.append(reference)
+        return "sha256:manifest"
+
+    def tag(self, reference: str, new: str) -> None:
+        assert (reference, new) == ("sha256:1", "r/cpu:cpu-next")
+
+
+def an_image(status: str = "locked") -> ImageFacts:
+    labels = {LABEL + "status": status, LABEL + "inputs": "sha256:abcdefabcdef0",
+              LABEL + "cell": "cpu"}
+    return ImageFacts(id="sha256:1", diff_ids=(), labels=labels, repo_tags=("r/cpu:cpu", TAG),
+                      repo_digests=(), size=1, platform="linux/amd64", created="", env={})
+
+
+def test_only_the_immutable_tag_is_pushed() -> None:
+    engine: Any = Pushes()
+    assert push_immutable(engine, an_image()) == "sha256:manifest"
+    assert engine.pushed == [TAG]
+
+
+def test_an_unlocked_image_is_refused() -> None:
+    engine: Any = Pushes()
+    with pytest.raises(VerdictError, match="no lock resolves"):
+        push_immutable(engine, an_image("unlocked"))
+    assert engine.pushed == []
+
+
+def test_a_candidate_needs_a_passed_smoke(tmp_path: Path) -> None:
+    engine: Any = Pushes()
+    with pytest.raises(VerdictError, match="has not passed"):
+        push_next(engine, an_image(), "r/cpu:cpu", tmp_path)
+    write_record(tmp_path, a_record())
+    push_next(engine, an_image(), "r/cpu:cpu", tmp_path)
+    assert engine.pushed == ["r/cpu:cpu-next"]

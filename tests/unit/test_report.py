@@ -1,0 +1,29 @@
+"""Reports: JUnit that parses, and a verdict that never claims a GB10."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from builder.report import NOT_GB10, verdict_line, write_junit
+from builder.smoke.verdict import Check, Status
+from tests.unit.test_record import a_record
+
+
+def test_junit_counts_each_outcome(tmp_path: Path) -> None:
+    checks = (Check(check="boot", status=Status.PASS),
+              Check(check="chat \x00<&>", status=Status.FAIL, detail="got \x1b[31m'x'"),
+              Check(check="vision", status=Status.NOT_APPLICABLE, detail="no eyes"))
+    write_junit(a_record().model_copy(update={"checks": checks}), tmp_path / "junit.xml")
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["3", "1", "1"]
+    assert [case.get("name") for case in suite] == ["boot", "chat <&>", "vision"]
+
+
+def test_a_verdict_elsewhere_says_so() -> None:
+    assert NOT_GB10 in verdict_line(a_record())
+    assert verdict_line(a_record(Status.FAIL)).startswith("FAILED")
+
+
+def test_a_verdict_of_a_gb10_does_not_say_so() -> None:
+    assert NOT_GB10 not in verdict_line(a_record().model_copy(update={"where": "gb10"}))

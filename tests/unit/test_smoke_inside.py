@@ -1,0 +1,45 @@
+"""The scripts that run in images, as far as they run here: the ELF reader and their output."""
+
+from __future__ import annotations
+
+import _ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+from builder.smoke import levels
+from builder.smoke.verdict import Status
+
+sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
+from elf import undefined_symbols
+
+
+def test_undefined_symbols_are_what_the_compiler_left_open(tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("int cuInit(int); int mine(void) { return cuInit(0); }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "a.so", source], check=True)
+    names = set(undefined_symbols(tmp_path / "a.so"))
+    assert "cuInit" in names
+    assert "mine" not in names
+
+
+def test_a_real_extension_expects_python() -> None:
+    names = set(undefined_symbols(Path(_ctypes.__file__)))
+    assert {"PyErr_SetString", "PyModule_AddType"} & names
+
+
+def test_other_files_have_none(tmp_path: Path) -> None:
+    for data in (b"", b"text", b"\x7fELF\x02\x01" + b"\xff" * 100):
+        (tmp_path / "x").write_bytes(data)
+        assert list(undefined_symbols(tmp_path / "x")) == []
+
+
+def test_a_result_line_is_a_check() -> None:
+    found = levels.parse('@@ {"check": "import torch", "status": "pass", "detail": "2.11.0"}')
+    assert found is not None
+    assert (found.check, found.status) == ("import torch", Status.PASS)
+
+
+def test_other_lines_are_not() -> None:
+    for line in ("", "INFO hello", "@@ not json", '@@ {"check": "x", "status": "maybe"}'):
+        assert levels.parse(line) is None
