@@ -1,0 +1,256 @@
+"""Locked wheels into ordered layers, grouped by what changes together.
+
+1. A layer for each wheel over 20 MB, by name.
+2. One for all smaller wheels, under 100 MB: its largest members get layers of their own until
+   it is.
+3. One for every ``.dist-info``, ``pyvenv.cfg`` and the links to Python.
+
+A bump of one wheel changes its own layer, or the second, and the third. Each wheel is unpacked
+and compiled once, into tars that stay in the store under the digest of what they depend on; a
+run that is killed goes on with the wheels that are missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder import console
+from builder.bytecode import BytecodeCompiler
+from builder.collisions import Collision, find_collisions, owners
+from builder.disk import disk_errors, require_space
+from builder.distinfo import requested as with_request
+from builder.errors import LockError, UsageError
+from builder.lock import Lock, LockedWheel
+from builder.store import Store, StoredLayer
+from builder.tarball import Entry, File, Folder, Link, Step, in_memory, read_files, write_tar
+from builder.wheel_layer import pack_wheel
+from builder.wheelfile import PREFIX, Layout, minor_of, unpacked_size
+
+FORMAT = 1  # raise it when the same wheels are to become other bytes
+OWN_LAYER_BYTES = 20_000_000
+SHARED_LAYER_BYTES = 100_000_000
+LAYER_LIMIT = 100  # overlay file systems end at 127, and the base has some
+WORKERS = 2  # inflating and hashing let go of the interpreter, so threads serve
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One wheel's two tars in the store."""
+
+    wheel: LockedWheel
+    files: StoredLayer
+    metadata: StoredLayer
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which wheels have a layer of their own and which share one, each by name."""
+
+    own: tuple[Piece, ...]
+    shared: tuple[Piece, ...]
+
+
+def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[LockedWheel, Path],
+                compiler: BytecodeCompiler, requested: Collection[str] = ()
+                ) -> tuple[StoredLayer, ...]:
+    """Return the image's layers from the lowest to the topmost; make what the store lacks.
+
+    ``base_python`` is the base's full version, ``requested`` the canonical names of the
+    distributions that were asked for by name. Each layer's ``facts`` hold its ``kind`` and the
+    file names of its ``wheels``. Raises UsageError for a wheel that must not enter an image,
+    DiskError before or when the disk is full, EngineError from the compiler.
+    """
+    _check(lock, base_python, compiler)
+    layout = Layout(base_python)
+    ordered = sorted(lock.wheels, key=lambda wheel: wheel.name)
+    pieces = _pieces(ordered, layout, store, wheels, compiler)
+    groups = group(pieces)
+    shared = _shared_layer(groups, layout, store)
+    layers = [*(piece.files for piece in groups.own), *([shared] if shared else []),
+              _environment_layer(pieces, frozenset(requested), layout, store)]
+    if len(layers) > LAYER_LIMIT:
+        raise UsageError(f"{len(layers)} layers are too many for an image", where=lock.cell,
+                         next_step="split the image")
+    return tuple(layers)
+
+
+def group(pieces: Sequence[Piece]) -> Groups:
+    """Decide by size: over 20 MB alone; of the rest the largest, until it is under 100 MB."""
+    shared = sorted((piece for piece in pieces if piece.files.size <= OWN_LAYER_BYTES),
+                    key=lambda piece: (piece.files.size, piece.wheel.name))
+    total = sum(piece.files.size for piece in shared)
+    while total > SHARED_LAYER_BYTES:
+        total -= shared.pop().files.size
+    names = {piece.wheel.name for piece in shared}
+    return Groups(tuple(piece for piece in pieces if piece.wheel.name not in names),
+                  tuple(piece for piece in pieces if piece.wheel.name in names))
+
+
+def key_of(*inputs: object) -> str:
+    """Return the digest of everything that a layer depends on."""
+    text = json.dumps([FORMAT, PREFIX, *inputs], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check(lock: Lock, base_python: str, compiler: BytecodeCompiler) -> None:
+    if minor_of(base_python) != lock.python or compiler.python != base_python:
+        raise LockError(
+            f"the lock is for Python {lock.python}, the base has {base_python}, the bytecode "
+            f"would be for {compiler.python}", where=lock.cell,
+            next_step=f"run `sparkyard lock {lock.cell}`")
+    names = [wheel.name for wheel in lock.wheels]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise LockError(f"locked more than once: {', '.join(twice)}", where=lock.cell,
+                        next_step=f"run `sparkyard lock {lock.cell}`")
+
+
+def _keys(wheel: LockedWheel, layout: Layout) -> tuple[str, str]:
+    inputs = (wheel.sha256, wheel.file, layout.python)
+    return key_of("files", *inputs), key_of("metadata", *inputs)
+
+
+def _find(wheel: LockedWheel, layout: Layout, store: Store) -> Piece | None:
+    files, metadata = (store.find_layer(key) for key in _keys(wheel, layout))
+    return Piece(wheel, files, metadata) if files and metadata else None
+
+
+def _pieces(ordered: Sequence[LockedWheel], layout: Layout, store: Store,
+            wheels: Mapping[LockedWheel, Path], compiler: BytecodeCompiler) -> list[Piece]:
+    """Return every wheel's tars, making those that are missing, the largest wheels first."""
+    found = {wheel.name: _find(wheel, layout, store) for wheel in ordered}
+    missing = [wheel for wheel in ordered if found[wheel.name] is None]
+    if missing:
+        sizes = {wheel.name: unpacked_size(wheels[wheel]) for wheel in missing}
+        total = sum(sizes.values())
+        console.info(f"{len(missing)} wheels to unpack: about {console.size(total)} of disk")
+        require_space(store.root, total + SHARED_LAYER_BYTES, "for layers")
+        missing.sort(key=lambda wheel: (-sizes[wheel.name], wheel.name))
+        with disk_errors(store.root, "while layers were made"), \
+                console.progress("layers", total) as meter:
+            make = _Maker(layout, store, compiler, meter)
+            found.update(make.all([(wheel, wheels[wheel]) for wheel in missing]))
+    return [piece for piece in found.values() if piece]
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: another thread has one
+    """Another thread failed, or the user pressed Ctrl-C: leave off."""
+
+
+class _Maker:
+    """Packs wheels in a few threads; the first failure stops the others."""
+
+    def __init__(self, layout: Layout, store: Store, compiler: BytecodeCompiler,
+                 meter: console.Meter) -> None:
+        self._layout, self._store, self._compiler = layout, store, compiler
+        self._meter, self._lock, self._stop = meter, threading.Lock(), threading.Event()
+
+    def all(self, wheels: Sequence[tuple[LockedWheel, Path]]) -> dict[str, Piece]:
+        """Pack the wheels and return their pieces by name."""
+        with ThreadPoolExecutor(WORKERS) as pool:
+            jobs = [pool.submit(self._one, wheel, path) for wheel, path in wheels]
+            try:
+                wait(jobs, return_when=FIRST_EXCEPTION)
+            finally:
+                self._stop.set() if any(not job.done() for job in jobs) else None
+                pool.shutdown(wait=False, cancel_futures=True)
+        errors = [job.exception() for job in jobs if not job.cancelled()]
+        for error in errors:
+            if error and not isinstance(error, _Stopped):
+                raise error
+        return {piece.wheel.name: piece for piece in (job.result() for job in jobs)}
+
+    def _one(self, wheel: LockedWheel, path: Path) -> Piece:
+        """Pack one wheel; its metadata goes into the store last."""
+        with self._store.temporary("wheel") as folder:
+            folder.mkdir()
+            packed = pack_wheel(path, self._layout, self._compiler, folder, self._step(wheel.name))
+            keys = _keys(wheel, self._layout)
+            stored = [self._store.add_layer(key, tar.path, tar.digest, tar.size,
+                                            {"kind": kind, "wheels": [wheel.file]})
+                      for key, tar, kind in zip(keys, (packed.files, packed.metadata),
+                                                ("wheel", "metadata"), strict=True)]
+        return Piece(wheel, *stored)
+
+    def _step(self, name: str) -> Step:
+        def step(count: int) -> None:
+            if self._stop.is_set():
+                raise _Stopped
+            with self._lock:
+                self._meter.advance(count, name)
+        return step
+
+
+def _shared_layer(groups: Groups, layout: Layout, store: Store) -> StoredLayer | None:
+    """Merge the small wheels, less the files that a wheel of a later name replaces.
+
+    Where two wheels bring one file, the later name wins, as if they were installed in that
+    order; without this, a small wheel would win over every large one, whose layer lies below.
+    """
+    if not groups.shared:
+        return None
+    sides = [[piece.wheel.name, piece.files.digest] for side in (groups.own, groups.shared)
+             for piece in side]
+    key = key_of("shared", len(groups.own), *sides)
+    found = store.find_layer(key)
+    if found is None:
+        by_name = sorted((*groups.own, *groups.shared), key=lambda piece: piece.wheel.name)
+        contents = {piece.wheel.name: read_files(piece.metadata.path) for piece in by_name}
+        collisions = find_collisions(contents, layout)
+        winner = owners(contents, layout)
+        files = [file for piece in groups.shared for file in read_files(piece.files.path)
+                 if winner[file.path] == piece.wheel.name]
+        facts = {"kind": "shared", "wheels": [piece.wheel.file for piece in groups.shared],
+                 "collisions": [collision.line for collision in collisions]}
+        found = _store_tar(key, files, facts, store)
+        _warn(collisions)
+    return found
+
+
+def _environment_layer(pieces: Sequence[Piece], requested: frozenset[str], layout: Layout,
+                       store: Store) -> StoredLayer:
+    """Merge every wheel's metadata and add what makes the prefix an environment."""
+    asked = sorted(requested & {piece.wheel.name for piece in pieces})
+    key = key_of("environment", layout.python, asked, *(piece.metadata.digest for piece in pieces))
+    found = store.find_layer(key)
+    if found is None:
+        entries = list(environment(layout))
+        for piece in pieces:
+            files = read_files(piece.metadata.path)
+            entries += with_request(files, layout) if piece.wheel.name in asked else files
+        facts = {"kind": "environment", "wheels": [piece.wheel.file for piece in pieces]}
+        found = _store_tar(key, entries, facts, store)
+    return found
+
+
+def environment(layout: Layout) -> Iterator[Entry]:
+    """Yield what ``python -m venv`` makes: the settings, links to the base's Python, folders."""
+    python = f"/usr/bin/python{layout.minor}"
+    settings = (f"home = /usr/bin\ninclude-system-site-packages = false\n"
+                f"version = {layout.python}\nexecutable = {python}\n")
+    yield in_memory(f"{layout.root}/pyvenv.cfg", settings.encode())
+    yield Link(f"{layout.bin}/python", python)
+    yield Link(f"{layout.bin}/python3", "python")
+    yield Link(f"{layout.bin}/python{layout.minor}", "python")
+    for folder in ("include", "share"):
+        yield Folder(f"{layout.root}/{folder}")
+
+
+def _store_tar(key: str, entries: Sequence[Entry] | Sequence[File], facts: Mapping[str, object],
+               store: Store) -> StoredLayer:
+    with disk_errors(store.root, "while layers were made"), store.temporary("layer") as path:
+        tar = write_tar(path, entries)
+        return store.add_layer(key, tar.path, tar.digest, tar.size, facts)
+
+
+def _warn(collisions: Sequence[Collision]) -> None:
+    for collision in collisions[:10]:
+        console.warn(collision.line)
+    if len(collisions) > 10:
+        console.warn(f"and {len(collisions) - 10} more files that several wheels bring")
