@@ -6,20 +6,17 @@ A source is known by its *name* everywhere; its address may hold credentials and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from builder.http_client import Client, Pace, SourceError, failures, patiently
 from builder.indexes import Sources
 from builder.lock import DEFAULT_INDEX, FIND_LINKS, LockedWheel
 from builder.matrix import Index
-
-if TYPE_CHECKING:  # its HTML parser is slow to import, and only fetching what is missing needs it
-    from pypi_simple import ProjectPage
+from builder.simple_api import ACCEPT, Listed, parse, parse_html
 
 
 @dataclass(frozen=True)
@@ -92,54 +89,48 @@ class Listings:
             raise self._down[source.name]
         page = source.address if source.flat else f"{source.address.rstrip('/')}/{wheel.name}/"
         if (source.name, page) not in self._known:
-            self._known[source.name, page] = tuple(self._read(source, page, wheel.name))
+            self._known[source.name, page] = tuple(self._read(source, page))
         return tuple(link for link in self._known[source.name, page] if link.file == wheel.file)
 
-    def _read(self, source: Source, page: str, project: str) -> Iterator[Link]:
+    def _read(self, source: Source, page: str) -> Iterator[Link]:
         path = local_path(page)
         if path is not None:
-            return local_links(source, path, project)
+            return local_links(source, path)
         try:
-            return patiently(lambda: self._ask(source, page, project), self._pace, self._stop)
+            return patiently(lambda: self._ask(source, page), self._pace, self._stop)
         except SourceError as failure:
             if failure.retry:  # asked again and again in vain; a 403 is about one page only
                 self._down[source.name] = failure
             raise
 
-    def _ask(self, source: Source, page: str, project: str) -> Iterator[Link]:
-        from pypi_simple import ACCEPT_JSON_PREFERRED, ProjectPage
-        from pypi_simple.errors import UnsupportedContentTypeError, UnsupportedRepoVersionError
-
-        reply = self._client.get(page, accept=ACCEPT_JSON_PREFERRED)
+    def _ask(self, source: Source, page: str) -> Iterator[Link]:
+        reply = self._client.get(page, accept=ACCEPT)
         if reply.status_code != 200:
             reply.close()
             return iter(())
         with failures(), reply:
-            try:
-                listing = ProjectPage.from_response(reply, project)
-            except (UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError) as error:
-                raise SourceError("does not speak the Simple API", retry=False) from error
-        return _from_page(source, listing)
+            body = reply.content
+        try:
+            found = parse(body, reply.headers.get("Content-Type", ""), reply.url)
+        except ValueError as error:
+            raise SourceError("does not speak the Simple API", retry=False) from error
+        return _links(source, found)
 
 
-def local_links(source: Source, path: Path, project: str) -> Iterator[Link]:
+def local_links(source: Source, path: Path) -> Iterator[Link]:
     """Return the links of a folder of wheels, of its ``index.html``, or of an HTML file."""
-    from pypi_simple import ProjectPage
-
     page = path / "index.html" if path.is_dir() else path
     if page.is_file() and page.suffix == ".html":
-        listing = ProjectPage.from_html(project, page.read_bytes(), page.absolute().as_uri())
-        yield from _from_page(source, listing)
+        yield from _links(source, parse_html(page.read_bytes(), page.absolute().as_uri()))
     if path.is_dir():
         yield from (Link(source.name, entry.name, entry.absolute().as_uri(), None)
                     for entry in sorted(path.glob("*.whl")))
 
 
-def _from_page(source: Source, listing: ProjectPage) -> Iterator[Link]:
-    for package in listing.packages:
-        file = unquote(urlsplit(package.url).path.rpartition("/")[2])
-        yield Link(source.name, file, with_credentials(package.url, source.address),
-                   package.digests.get("sha256"))
+def _links(source: Source, found: Iterable[Listed]) -> Iterator[Link]:
+    for entry in found:
+        yield Link(source.name, entry.file, with_credentials(entry.url, source.address),
+                   entry.sha256)
 
 
 def with_credentials(url: str, index: str) -> str:

@@ -1,0 +1,64 @@
+"""Listings of the Simple API as indexes really write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builder.simple_api import JSON_TYPE, Listed, parse, parse_html
+
+URL = "https://index.example/simple/demo/"
+SHA = "ab" * 32
+
+
+def anchor(href: str) -> bytes:
+    return f'<a href="{href}" data-requires-python="&gt;=3.8">text</a>'.encode()
+
+
+@pytest.mark.parametrize(("href", "url"), [
+    ("../../files/demo-1.whl", "https://index.example/files/demo-1.whl"),
+    ("demo-1.whl", "https://index.example/simple/demo/demo-1.whl"),
+    ("/f/demo-1.whl", "https://index.example/f/demo-1.whl"),
+    ("https://files.example/demo-1.whl?a=1&amp;b=2", "https://files.example/demo-1.whl?a=1&b=2"),
+])
+def test_addresses_are_completed(href: str, url: str) -> None:
+    (found,) = parse_html(anchor(href), URL)
+    assert (found.url, found.sha256, found.file) == (url, None, "demo-1.whl")
+
+
+@pytest.mark.parametrize(("fragment", "digest"), [
+    (f"sha256={SHA}", SHA), (f"sha256={SHA.upper()}", SHA), (f"egg=demo&sha256={SHA}", SHA),
+    ("md5=0123", None), ("sha256=short", None), ("", None)])
+def test_digests(fragment: str, digest: str | None) -> None:
+    (found,) = parse_html(anchor(f"demo-1.whl#{fragment}"), URL)
+    assert found.sha256 == digest
+
+
+def test_a_local_version_is_unquoted() -> None:
+    (found,) = parse_html(anchor("torch-2.13.0%2Bcpu-cp311.whl"), URL)
+    assert found.file == "torch-2.13.0+cpu-cp311.whl"
+
+
+def test_base_moves_relative_links() -> None:
+    page = b'<base href="https://files.example/x/">' + anchor("demo-1.whl")
+    assert parse_html(page, URL)[0].url == "https://files.example/x/demo-1.whl"
+
+
+def test_what_is_no_link_is_passed_over() -> None:
+    assert parse_html(b"<!-- <a href='x.whl'> --><a name='top'>x</a><link href='y.whl'>", URL) == []
+
+
+def test_json() -> None:
+    page = {"files": [{"filename": "demo-1.whl", "url": "demo-1.whl", "hashes": {"sha256": SHA}},
+                      {"filename": "demo-2.whl", "url": "/demo-2.whl", "hashes": {}}]}
+    assert parse(json.dumps(page).encode(), JSON_TYPE + "; charset=utf-8", URL) == [
+        Listed(URL + "demo-1.whl", SHA), Listed("https://index.example/demo-2.whl", None)]
+
+
+@pytest.mark.parametrize(("body", "kind"), [
+    (b"[]", JSON_TYPE), (b'{"files": [1]}', JSON_TYPE), (b"{", JSON_TYPE),
+    (b"%PDF", "application/pdf")])
+def test_another_kind_of_page_is_refused(body: bytes, kind: str) -> None:
+    with pytest.raises(ValueError, match=r"page|Expecting"):
+        parse(body, kind, URL)
