@@ -18,7 +18,9 @@ from builder.errors import NetworkError, SparkyardError
 from builder.process import CommandError
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-URI_LINE = re.compile(r"'(?P<uri>[^']+)' \S+ (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})")
+# The file name carries the version's epoch (``1%3a2.38``), the address does not.
+URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) "
+                      r"SHA256:(?P<sha256>[0-9a-f]{64})")
 
 
 def resolve_debs(suite: str, arch: str, packages: Sequence[str]) -> tuple[LockedDeb, ...]:
@@ -46,7 +48,7 @@ def parse_uris(text: str, mirrors: tuple[str, str]) -> tuple[LockedDeb, ...]:
         uri = found["uri"]
         path = next(uri.removeprefix(mirror + "/") for mirror in mirrors
                     if uri.startswith(mirror + "/"))
-        name, version, arch = path.rsplit("/", 1)[1].removesuffix(".deb").split("_")
+        name, version, arch = found["file"].removesuffix(".deb").split("_")
         debs.append(LockedDeb(name=name, version=_plain(version), arch=arch, path=path,
                               sha256=found["sha256"], size=int(found["size"])))
     return tuple(sorted(debs, key=lambda deb: (deb.name, deb.arch)))

@@ -14,7 +14,7 @@ from builder.process import CommandError, Result
 
 MIRRORS = ("http://m.example/debian", "http://m.example/debian-security")
 SAID = (
-    f"'{MIRRORS[0]}/pool/main/u/util-linux/bsdutils_1%3a2.38.1-5%2bdeb12u3_arm64.deb' "
+    f"'{MIRRORS[0]}/pool/main/u/util-linux/bsdutils_2.38.1-5%2bdeb12u3_arm64.deb' "
     f"bsdutils_1%3a2.38.1-5+deb12u3_arm64.deb 84988 SHA256:{64 * 'a'}\n"
     f"'{MIRRORS[1]}/pool/updates/main/a/apt/apt_2.6.2_arm64.deb' apt_2.6.2_arm64.deb 12 "
     f"SHA256:{64 * 'b'}\n")
