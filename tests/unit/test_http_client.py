@@ -1,0 +1,88 @@
+"""Patience: when a request is repeated, how long apart, and what is never repeated."""
+
+from __future__ import annotations
+
+import threading
+from email.utils import formatdate
+from pathlib import Path
+from time import time
+
+import pytest
+import requests
+
+from builder.errors import UsageError
+from builder.http_client import Client, Pace, SourceError, Stopped, failures, patiently, retry_after
+from builder.indexes import Sources
+
+QUICK = Pace(attempts=3, first_s=0.0, longest_s=0.0)
+
+
+class Failing:
+    """An action that fails ``times`` times and then answers."""
+
+    def __init__(self, times: int, *, retry: bool = True) -> None:
+        self.left, self.retry, self.calls = times, retry, 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        if self.calls <= self.left:
+            raise SourceError("answered 503", retry=self.retry)
+        return "answer"
+
+
+def test_a_failure_that_passes_is_repeated() -> None:
+    action = Failing(2)
+    assert patiently(action, QUICK, threading.Event()) == "answer"
+    assert action.calls == 3
+
+
+@pytest.mark.parametrize(("action", "calls"), [(Failing(9), 3), (Failing(9, retry=False), 1)])
+def test_patience_ends(action: Failing, calls: int) -> None:
+    with pytest.raises(SourceError, match="answered 503"):
+        patiently(action, QUICK, threading.Event())
+    assert action.calls == calls
+
+
+def test_a_pause_ends_at_once_when_the_work_is_called_off() -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        patiently(Failing(9), Pace(first_s=3600, longest_s=3600), stop)
+
+
+def test_pauses_double_within_bounds_and_honour_the_server() -> None:
+    pace = Pace(first_s=1.0, longest_s=10.0)
+    for attempt, ceiling in enumerate((1, 2, 4, 8, 10, 10)):
+        assert ceiling / 2 <= pace.wait_s(attempt, None) <= ceiling
+    assert pace.wait_s(0, 7.0) == 7.0
+    assert pace.wait_s(0, 9999.0) == 10.0
+
+
+def test_retry_after_is_seconds_or_a_date() -> None:
+    assert retry_after("7") == 7.0
+    assert retry_after(formatdate(time() - 60, usegmt=True)) == 0.0
+    later = retry_after(formatdate(time() + 3600, usegmt=True))
+    assert later is not None
+    assert later > 3000
+    assert retry_after("soon") is None
+    assert retry_after(None) is None
+
+
+@pytest.mark.parametrize(("error", "reason", "retry"), [
+    (requests.exceptions.SSLError("host secret"), "certificate", False),
+    (requests.exceptions.ProxyError("host secret"), "proxy", True),
+    (requests.exceptions.ConnectTimeout("host secret"), "timed out", True),
+    (requests.exceptions.ConnectionError("host secret"), "no connection", True),
+    (requests.exceptions.InvalidURL("host secret"), "not a usable URL", False),
+    (requests.exceptions.TooManyRedirects("host secret"), "connection broke", True),
+])
+def test_reasons_name_no_address(error: Exception, reason: str, retry: bool) -> None:
+    with pytest.raises(SourceError, match=reason) as caught, failures():
+        raise error
+    assert "secret" not in str(caught.value)
+    assert caught.value.retry is retry
+
+
+def test_a_missing_certificate_bundle_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="certificate bundle"):
+        Client(Sources("https://index.example", cert=str(tmp_path / "absent.pem")))
