@@ -84,7 +84,7 @@ class _Run:
     def all(self, wheels: Sequence[LockedWheel], cell: str) -> dict[LockedWheel, Path]:
         """Fetch ``wheels``; the first failure stops the others, whose bytes are kept."""
         total = sum(wheel.size for wheel in wheels)
-        with (console.progress(f"fetching {len(wheels)} wheels for {cell}", total) as meter,
+        with (console.progress(f"fetching wheels ({len(wheels)}) for {cell}", total) as meter,
               ThreadPoolExecutor(THREADS, "fetch") as pool):
             def advance(count: int) -> None:
                 with self._counting:
