@@ -30,6 +30,7 @@ from builder.host_plan import (
     registry_config,
     services_folder,
 )
+from builder.resolve_debs import KEYRING
 
 READY_WITHIN_S = 90.0
 LOOPBACK = ("127.", "localhost:")
@@ -53,7 +54,7 @@ def detect(registry: str, cache: Path) -> Host:
         emulator=_program("qemu-aarch64-static"),
         registry=bool(local) and registry_answers(local), registry_address=local,
         registry_program=_registry_program(cache),
-        rootfs_tools=_program("mmdebstrap") is not None and _program("arch-test") is not None,
+        rootfs_tools=_program("openssl") is not None and Path(KEYRING).is_file(),
         sources=read_sources(),
     )
 
@@ -83,7 +84,7 @@ def summary(host: Host) -> list[tuple[str, str]]:
         ("buildx", host.buildx or "missing"),
         ("arm64", host.arm64 or "missing"),
         ("registry", registry if host.registry or not host.registry_address else "missing"),
-        ("root file systems", "mmdebstrap" if host.rootfs_tools else "missing"),
+        ("tools for bases", "there" if host.rootfs_tools else "missing"),
     ]
 
 

@@ -39,7 +39,7 @@ class Host:
     registry: bool  # something speaks the registry protocol at ``registry_address``
     registry_address: str  # "127.0.0.1:5000"; empty where the registry is somewhere else
     registry_program: str | None
-    rootfs_tools: bool  # mmdebstrap and arch-test
+    rootfs_tools: bool  # what making a base needs beside dpkg and apt
     sources: tuple[AptSource, ...] = ()
 
 
@@ -100,7 +100,7 @@ class Release:
     client: tuple[str, ...]
     buildx: str
     emulator: tuple[str, ...]
-    tools: tuple[str, ...] = ("mmdebstrap", "arch-test")
+    tools: tuple[str, ...] = ("openssl", "debian-archive-keyring")
 
 
 BOOKWORM = Release(("trixie", "bookworm-backports"), ("docker.io/trixie", "iptables"),
@@ -109,8 +109,7 @@ BOOKWORM = Release(("trixie", "bookworm-backports"), ("docker.io/trixie", "iptab
 TRIXIE = Release((), ("docker.io", "iptables"), ("docker-cli",), "docker-buildx",
                  ("qemu-user-static", "mount"))
 NOBLE = Release((), ("docker.io", "iptables"), (), "docker-buildx",
-                ("qemu-user-static", "mount"),
-                ("mmdebstrap", "arch-test", "debian-archive-keyring"))
+                ("qemu-user-static", "mount"))
 RELEASES = {"debian bookworm": BOOKWORM, "debian trixie": TRIXIE, "ubuntu noble": NOBLE}
 
 

@@ -4,9 +4,7 @@
 ARG SOURCE
 FROM ${SOURCE}
 
-RUN --mount=type=secret,id=ca,required=false \
-    set -eu; \
-    if [ -s /run/secrets/ca ]; then export CURL_CA_BUNDLE=/run/secrets/ca; fi; \
+RUN set -eu; \
     export DEBIAN_FRONTEND=noninteractive; \
     apt-get update; \
     apt-get install -y --no-install-recommends \
