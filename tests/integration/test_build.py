@@ -108,8 +108,9 @@ def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("engine")
     host = f"unix://{folder}/docker.sock"
     words = ["dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
-             f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge", "docker0",  # "none" would delete the first engine's bridge
-             "--iptables=false", "--ip6tables=false"]
+             f"{folder}/exec", "--pidfile", f"{folder}/pid",
+             # "none" would delete the bridge of the first engine.
+             "--bridge", "docker0", "--iptables=false", "--ip6tables=false"]
     with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as daemon:
         for _ in range(120):
             if (folder / "docker.sock").exists() and subprocess.run(
