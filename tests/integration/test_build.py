@@ -104,7 +104,7 @@ def engine() -> Engine:
 
 @pytest.fixture(scope="module")
 def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A second daemon with a data root, sockets and containers of its own."""
+    """Run a second daemon with a data root, sockets and containers of its own."""
     folder = tmp_path_factory.mktemp("engine")
     host = f"unix://{folder}/docker.sock"
     words = ["dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",

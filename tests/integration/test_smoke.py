@@ -1,0 +1,93 @@
+"""Smoke of the real CPU image: red by name on a broken model, and nothing left by a cut-off run.
+
+The image is built first where it is not there (minutes; `nox -s quickstart` has built it).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from builder.engine import Engine
+from builder.engine_run import OWNER_LABEL
+
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests" / "fixtures" / "tiny-gemma4"
+SPARKYARD = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml")]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def containers() -> set[str]:
+    """Return the ids of all containers of any run."""
+    said = subprocess.run(["docker", "ps", "-aq", "--no-trunc", "--filter", f"label={OWNER_LABEL}"],
+                          capture_output=True, text=True, check=True).stdout
+    return set(said.split())
+
+
+def new_container(before: set[str], child: subprocess.Popen[bytes]) -> str:
+    """Wait for the container that ``child`` starts."""
+    for _ in range(240):
+        fresh = containers() - before
+        if fresh:
+            return fresh.pop()
+        assert child.poll() is None, "the smoke test ended without a container"
+        time.sleep(0.25)
+    raise AssertionError("no container came up in a minute")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image() -> None:
+    subprocess.run([*SPARKYARD, "build", "cpu"], env=ENVIRONMENT, check=True, capture_output=True)
+
+
+def start_smoke() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*SPARKYARD, "smoke", "cpu", "--level", "2"], env=ENVIRONMENT,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_ctrl_c_leaves_no_container() -> None:
+    before = containers()
+    with start_smoke() as child:
+        mine = new_container(before, child)
+        time.sleep(3)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=90) == 130
+    assert mine not in containers()
+
+
+def test_what_a_killed_run_leaves_the_next_one_removes() -> None:
+    before = containers()
+    with start_smoke() as child:
+        mine = new_container(before, child)
+        child.send_signal(signal.SIGKILL)
+    assert mine in containers()
+    assert Engine.connect().sweep() >= 1
+    assert mine not in containers()
+
+
+def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> None:
+    """The failure of the field: a transformers that has never heard of the architecture (F1)."""
+    broken = tmp_path / "broken"
+    shutil.copytree(TINY, broken)
+    config = json.loads((broken / "config.json").read_text())
+    config["model_type"] = "gemma4_unheard_of"
+    (broken / "config.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        [*SPARKYARD, "smoke", "cpu", "--level", "1a", "--model", str(broken), "--json", "-"],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    record = json.loads(done.stdout)
+    failed = [check["check"] for check in record["checks"] if check["status"] == "fail"]
+    assert failed == ["Gemma 4 answers (transformers)"]
+    assert [line.split(":")[0] for line in record["diagnosis"]] == ["F1"]
+    assert record["gb10"] is False
