@@ -21,6 +21,11 @@ from builder.lock import DEFAULT_INDEX, Lock
 # FlashInfer is asked of CUDA cells only.
 GEMMA4_FLOORS = {"transformers": Version("5.5.0"), "vllm": Version("0.19.0"),
                  "flashinfer-python": Version("0.6.6")}
+# From this release on transformers folds Gemma 4's ``global_head_dim`` into ``per_layer_config``
+# and refuses to be asked for ``head_dim``; vLLM's gemma4.py reads both up to 0.20.2 (seen in the
+# wheels of 0.19.1 and 0.20.2) and ``per_layer_config`` in 0.32.0; between them nobody looked.
+PER_LAYER_CONFIG = Version("5.15")
+LAST_VLLM_SEEN_WITHOUT = Version("0.20.2")
 # Before this release the default index has only CPU builds of torch for aarch64.
 FIRST_CUDA_TORCH_ON_AARCH64 = Version("2.11")
 FLASHINFER = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
@@ -50,9 +55,9 @@ class Finding:
 
 def check_versions(cell: Cell, lock: Lock) -> tuple[Finding, ...]:
     """Return everything that the lock's versions say against building the cell."""
-    return (*too_old_for_gemma4(cell, lock), *without_transformers5(cell, lock),
-            *cpu_torch(cell, lock), *mixed_flashinfer(lock), *mixed_cuda(cell, lock),
-            *unmet_requirements(cell, lock))
+    return (*too_old_for_gemma4(cell, lock), *too_new_for_gemma4(cell, lock),
+            *without_transformers5(cell, lock), *cpu_torch(cell, lock),
+            *mixed_flashinfer(lock), *mixed_cuda(cell, lock), *unmet_requirements(cell, lock))
 
 
 def too_old_for_gemma4(cell: Cell, lock: Lock) -> Iterator[Finding]:
@@ -70,6 +75,22 @@ def too_old_for_gemma4(cell: Cell, lock: Lock) -> Iterator[Finding]:
                 "gemma4-unsupported", "F1",
                 f"{have} is locked, and Gemma 4 needs {name} >= {floor}",
                 f"raise it in images.{cell.image}, or drop gemma4 from its promises")
+
+
+def too_new_for_gemma4(cell: Cell, lock: Lock) -> Iterator[Finding]:
+    """Find a transformers whose Gemma 4 configuration this vLLM cannot read.
+
+    Such an image boots no Gemma 4 at all, while transformers alone answers in it.
+    """
+    vllm, transformers = lock.wheel(cell.vllm_package), lock.wheel("transformers")
+    if "gemma4" not in cell.promises or vllm is None or transformers is None:
+        return
+    if (Version(Version(vllm.version).public) <= LAST_VLLM_SEEN_WITHOUT
+            and Version(transformers.version) >= PER_LAYER_CONFIG):
+        yield Finding(
+            "gemma4-config", "", f"transformers {transformers.version} hides Gemma 4's head sizes "
+            f"from {vllm.name} {vllm.version}",
+            f'write "<{PER_LAYER_CONFIG}" into images.{cell.image}.transformers')
 
 
 def without_transformers5(cell: Cell, lock: Lock) -> Iterator[Finding]:

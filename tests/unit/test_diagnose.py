@@ -22,6 +22,7 @@ LINES = {
     "F21": "  File linear.py, in tie_weights raise NotImplementedError",
     "F22": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
     "F23": "To serve at least one request, the estimated maximum model length is 65120.",
+    "F29": "transformers.AmbiguousGlobalPerLayerAttributeError: head_dim differs between layers",
     "F27": "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
 }
 HEALTHY = """INFO Resolved architecture: Gemma4ForCausalLM

