@@ -115,7 +115,7 @@ def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], stor
         # The engine keeps a copy of the context beside the unpacked layers.
         require_space(info.data_root, 2 * total, "the engine's copy and the unpacked image")
     console.info(f"building {plan.name}: {len(layers)} layers, {console.size(total)}")
-    with console.progress("build", float(len(layers)), unit="steps") as meter:
+    with console.progress("build", float(len(layers)), unit="layers") as meter:
         done = engine.bake(definition(plan, layers, store.layers, info.buildkit), (TARGET,),
                            load=True, on_line=_counting(meter))
     return done.sent

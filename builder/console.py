@@ -123,11 +123,12 @@ def seconds(count: float) -> str:
 
 
 class Meter:
-    """Progress of one piece of long work, in bytes or steps; see ``progress``."""
+    """Progress of one piece of long work, in some unit; see ``progress``."""
 
-    def __init__(self, title: str, total: float | None, live: Progress | None) -> None:
+    def __init__(self, title: str, total: float | None, live: Progress | None,
+                 unit: str = "bytes") -> None:
         """Start at zero of ``total`` (None where it is unknown)."""
-        self.title, self.total, self.done = title, total, 0.0
+        self.title, self.total, self.unit, self.done = title, total, unit, 0.0
         self._live = live
         self._task: TaskID | None = live.add_task(title, total=total) if live else None
         self._last = time.monotonic()
@@ -140,19 +141,23 @@ class Meter:
                               description=f"{self.title} {note}".rstrip())
         elif time.monotonic() - self._last >= PLAIN_INTERVAL_S:
             self._last = time.monotonic()
-            share = f"{100 * self.done / self.total:.0f} %" if self.total else size(self.done)
-            info(f"{self.title}: {share} {note}".rstrip())
+            info(f"{self.title}: {self._share()} {note}".rstrip())
+
+    def _share(self) -> str:
+        if self.total:
+            return f"{min(100.0, 100 * self.done / self.total):.0f} %"
+        return size(self.done) if self.unit == "bytes" else f"{self.done:.0f} {self.unit}"
 
 
 @contextmanager
 def progress(title: str, total: float | None = None, *, unit: str = "bytes") -> Iterator[Meter]:
-    """Show progress of the work in the block; ``unit`` is ``bytes`` or ``steps``."""
+    """Show progress of the work in the block; ``unit`` is ``bytes``, or what is counted."""
     if not ERR.is_terminal:
         info(f"{title} …")
-        yield Meter(title, total, None)
+        yield Meter(title, total, None, unit)
         return
     columns = [TextColumn("{task.description}"), BarColumn()]
     extra = ([DownloadColumn(), TransferSpeedColumn()] if unit == "bytes"
-             else [TextColumn("{task.completed:.0f}/{task.total}")])
+             else [TextColumn("{task.completed:.0f} " + unit)])
     with Progress(*columns, *extra, TimeElapsedColumn(), console=ERR, transient=True) as live:
-        yield Meter(title, total, live)
+        yield Meter(title, total, live, unit)

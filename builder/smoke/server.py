@@ -21,6 +21,7 @@ from builder.smoke.readiness import Boot
 from builder.smoke.verdict import Check, Status
 
 LOOK_EVERY_S = 2.0
+HEALTH_WITHIN_S = 30.0
 
 
 class Log:
@@ -60,6 +61,7 @@ def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: 
             checks = [watch(box, log, boot)]
             if checks[0].status is Status.PASS:
                 client = Client(box.published_port(PORT), recipe.model.name)
+                await_health(client)
                 checks += [*ask(client), _still_healthy(client, box)]
         finally:
             log_lines.extend(log.lines)
@@ -69,7 +71,7 @@ def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: 
 def watch(box: Container, log: Log, boot: Boot) -> Check:
     """Follow the boot to its end: ready, dead or hung."""
     started, shown = time.monotonic(), ""
-    with console.progress("boot", None, unit="steps") as meter:
+    with console.progress("boot", None, unit="lines") as meter:
         while True:
             for line in log.fresh(LOOK_EVERY_S):
                 boot.line(line)
@@ -82,6 +84,16 @@ def watch(box: Container, log: Log, boot: Boot) -> Check:
                 wrong = "" if ended == "ready" else ended
                 return Check(check="boot", status=Status.FAIL if wrong else Status.PASS,
                              detail=wrong or "ready", seconds=time.monotonic() - started)
+
+
+def await_health(client: Client, within: float = HEALTH_WITHIN_S) -> None:
+    """Wait until the server takes connections, which it does a moment after it says so.
+
+    One that never does is found by the questions that follow.
+    """
+    end = time.monotonic() + within
+    while not client.healthy() and time.monotonic() < end:
+        time.sleep(0.2)
 
 
 def _ended(box: Container, boot: Boot) -> str | None:

@@ -19,7 +19,7 @@ import pytest
 from builder import process
 from builder.build import Built, build
 from builder.engine import Engine, RunSpec
-from builder.image import LABEL
+from builder.image import LABEL, local_name
 from builder.lock import Lock, LockedWheel, write_lock
 from builder.store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
@@ -127,6 +127,7 @@ def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> tuple[Workspace, Built]:
     workspace = make_workspace(tmp_path_factory.mktemp("one"))
+    engine.remove(local_name(workspace.registry, workspace.cells[0]))  # an earlier run's
     return workspace, build(workspace, workspace.cells[0], engine)
 
 
