@@ -55,7 +55,7 @@ def main() -> None:
     """Print each ratio beside its bar."""
     start, thousand, many = plan(1), plan(1000), plan(8000)
     print(f"plan, 1,000 cells: {thousand:.2f} s (start-up {start:.2f} s; bar: 1 s beyond it)")
-    print(f"plan, 8,000 cells / 1,000 cells beyond start-up: "
+    print("plan, 8,000 cells / 1,000 cells beyond start-up: "
           f"{(many - start) / (thousand - start):.1f} (linear: 8.0)")
     cell = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     help_s, nothing = seconds("build", "--help"), seconds("build", cell)
