@@ -1,6 +1,6 @@
 """Ratios of whole commands, side by side in one run: `python benchmarks/run.py [CELL]`.
 
-Planning is timed for 1,000 and 8,000 cells; CELL (default ``cpu``, already built) is built again with
+Planning is timed for 1,000 and 8,000 cells; CELL (default ``cpu``, built before) is built with
 nothing to do. Each figure is the median of five runs; a command's own start-up is timed beside it.
 """
 
