@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from builder.cells import Cell
+from builder.gate.findings import Finding
 from builder.lock import DEFAULT_INDEX, Lock
 
 # The first releases that know Gemma 4; transformers 4 ends with "gemma4: unknown model type".
@@ -33,24 +33,6 @@ FLASHINFER = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 # (https://github.com/vllm-project/vllm/issues/44305).
 CUDA_TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-cccl",
                   "nvidia-cuda-runtime", "nvidia-cuda-nvrtc")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One reason why a lock must not be built: ``code`` is stable, ``number`` is ``F7`` or empty.
-
-    ``what`` is a sentence for people, ``next_step`` what to change in the matrix.
-    """
-
-    code: str
-    number: str
-    what: str
-    next_step: str
-
-    def __str__(self) -> str:
-        """Return one line: the number, the sentence, what to do."""
-        label = f"{self.number} {self.code}" if self.number else self.code
-        return f"{label}: {self.what}; {self.next_step}"
 
 
 def check_versions(cell: Cell, lock: Lock) -> tuple[Finding, ...]:

@@ -1,0 +1,117 @@
+"""What is inside a wheel or a base, as values: read once, cached by digest, judged elsewhere.
+
+Nothing here decides anything; ``elf``, ``fatbin`` and ``wheel_facts`` fill these in, and
+``coverage``, ``abi``, ``hygiene`` and ``metadata`` judge them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Form(StrEnum):
+    """``SASS`` is machine code for one architecture, ``PTX`` is compiled by the driver."""
+
+    SASS = "sass"
+    PTX = "ptx"
+
+
+@dataclass(frozen=True)
+class Code:
+    """GPU code of one architecture in one file: ``arch`` is 121, ``variant`` empty, ``a`` or ``f``.
+
+    ``count`` entries of ``size`` bytes in all, as they are stored (mostly compressed).
+    """
+
+    form: Form
+    arch: int
+    variant: str
+    count: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Return ``sm_121a`` or ``compute_120f``."""
+        return f"{'sm' if self.form is Form.SASS else 'compute'}_{self.arch}{self.variant}"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dynamic symbol: ``version`` is ``GLIBC_2.17`` or empty; ``weak`` ones may be missing."""
+
+    name: str
+    version: str = ""
+    weak: bool = False
+
+
+@dataclass(frozen=True)
+class ElfFacts:
+    """One ELF file: ``path`` as installed, relative to site-packages (or absolute in a base).
+
+    ``machine`` is ``aarch64`` or ``x86_64``; ``interpreter`` is set for programs; ``rpath`` and
+    ``runpath`` keep ``$ORIGIN``. ``needed_versions`` maps a needed library to the symbol versions
+    asked of it. ``cuda`` is empty for files without GPU code.
+    """
+
+    path: str
+    machine: str
+    soname: str = ""
+    interpreter: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    needed_versions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    defined: tuple[Symbol, ...] = ()
+    undefined: tuple[Symbol, ...] = ()
+    cuda: tuple[Code, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something in a wheel that cannot be read or must not be there; ``code`` is a finding's."""
+
+    code: str
+    file: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class WheelFacts:
+    """All that the gate knows of one wheel: its ELF files, loose cubins and archive members.
+
+    ``members`` maps each installed path (relative to site-packages) to its ``sha256`` as RECORD
+    spells it; ``metadata`` is the text of METADATA; ``tags`` those of its WHEEL file.
+    """
+
+    file: str
+    sha256: str
+    name: str
+    version: str
+    elves: tuple[ElfFacts, ...] = ()
+    cubins: tuple[tuple[str, Code], ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
+    metadata: str = ""
+    tags: tuple[str, ...] = ()
+    damage: tuple[Damage, ...] = ()
+
+
+@dataclass(frozen=True)
+class BaseFacts:
+    """What a base brings: its loader's libraries, its Python, its tools.
+
+    ``libraries`` are the shared objects that the loader finds without help, ``packages`` maps
+    Debian package to version, ``owners`` a library's path to its package, ``tools`` the programs
+    and headers of the run-time toolchain that are there.
+    """
+
+    name: str
+    digest: str
+    platform: str
+    python: str
+    glibc: str
+    libraries: tuple[ElfFacts, ...] = ()
+    packages: tuple[tuple[str, str], ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
+    tools: tuple[str, ...] = ()
