@@ -17,6 +17,7 @@ from builder import console
 from builder.bases import ReadyBase, effective_bases, ensure
 from builder.bytecode import compiler_in
 from builder.cells import Cell
+from builder.contexts import choose, remember
 from builder.disk import require_space
 from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError
@@ -110,14 +111,18 @@ def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> Ready
 
 def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], store: Store) -> int:
     total = sum(layer.size for layer in layers)
-    info = engine.info
+    info, context = engine.info, choose(store, layers)
     if info.data_root.exists():  # not where the engine is on another machine
         # The engine keeps a copy of the context beside the unpacked layers.
-        require_space(info.data_root, 2 * total, "the engine's copy and the unpacked image")
+        there = engine.diff_ids()
+        unpacked = sum(layer.size for layer in layers if f"sha256:{layer.digest}" not in there)
+        require_space(info.data_root, total - context.kept + unpacked,
+                      "for the engine's copy and the unpacked image")
     console.info(f"building {plan.name}: {len(layers)} layers, {console.size(total)}")
     with console.progress("build", float(len(layers)), unit="layers") as meter:
-        done = engine.bake(definition(plan, layers, store.layers, info.buildkit), (TARGET,),
+        done = engine.bake(definition(plan, layers, context.path, info.buildkit), (TARGET,),
                            load=True, on_line=_counting(meter))
+    remember(store, context, layers)
     return done.sent
 
 

