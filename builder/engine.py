@@ -29,7 +29,8 @@ from builder.engine_errors import ENGINE_STEP, explain
 from builder.engine_run import Container, DockerClient, RunSpec, sweep
 from builder.errors import EngineError
 
-__all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "RunSpec"]
+__all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "RemoteLayer",
+           "RunSpec"]
 
 LOG_LINES = 200  # kept of a build's log, for the error
 
@@ -65,6 +66,14 @@ class ImageFacts:
     platform: str
     created: str
     env: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RemoteLayer:
+    """A layer in a registry: the digest and size of its compressed bytes."""
+
+    digest: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -165,12 +174,25 @@ class Engine:
 
     def remote_digest(self, reference: str) -> str | None:
         """Ask the registry for a manifest's digest; None where it has no such image."""
+        found = re.search(r"sha256:[0-9a-f]{64}",
+                          self._ask(reference, "--format", "{{.Manifest.Digest}}") or "")
+        return found[0] if found else None
+
+    def remote_layers(self, reference: str) -> tuple[RemoteLayer, ...] | None:
+        """Ask the registry for the layers of an image; None where it has no such image."""
+        said = self._ask(reference, "--raw")
+        if said is None:
+            return None
+        layers = json.loads(said).get("layers", [])
+        return tuple(RemoteLayer(layer["digest"], int(layer["size"])) for layer in layers)
+
+    def _ask(self, reference: str, *options: str) -> str | None:
+        """Ask the registry for something of an image; None where it has no such image."""
         doing = f"asking the registry for {reference}"
-        said = self.docker.run("buildx", "imagetools", "inspect", reference, "--format",
-                               "{{.Manifest.Digest}}", doing=doing, check=False, timeout=120)
-        found = re.search(r"sha256:[0-9a-f]{64}", said.stdout)
-        if said.returncode == 0 and found:
-            return found[0]
+        said = self.docker.run("buildx", "imagetools", "inspect", reference, *options,
+                               doing=doing, check=False, timeout=120)
+        if said.returncode == 0:
+            return said.stdout
         if re.search(r"not found|manifest unknown|name unknown", said.stderr, re.IGNORECASE):
             return None
         raise explain(said.stderr, doing, reference)

@@ -5,16 +5,46 @@ An image is pushed only when it is locked; a candidate only when this very image
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from builder.engine import Engine, ImageFacts
+from builder.engine import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError
 from builder.image import LABEL
 from builder.record import passed
 
 
-def push_immutable(engine: Engine, image: ImageFacts) -> str:
-    """Push the image's immutable tags and return the manifest digest; refuses unlocked images."""
+@dataclass(frozen=True)
+class Pushed:
+    """An image in the registry: its reference, manifest digest and compressed ``layers``.
+
+    ``previous`` is the image that its users have, empty for the first; ``missing`` are the layers
+    that they lack, which is what an update costs them.
+    """
+
+    reference: str
+    digest: str
+    layers: tuple[RemoteLayer, ...]
+    previous: str
+    missing: tuple[RemoteLayer, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the compressed bytes of the whole image."""
+        return sum(layer.size for layer in self.layers)
+
+    @property
+    def to_pull(self) -> int:
+        """Return the bytes that a user of the previous image pulls."""
+        return sum(layer.size for layer in self.missing)
+
+
+def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = "") -> Pushed:
+    """Push the image's immutable tag; refuses unlocked images.
+
+    ``name`` is the cell's name without ``-next``; the update is measured against ``since``, or
+    against what the registry has under ``name-next`` or ``name``.
+    """
     if image.labels.get(LABEL + "status") != "locked":
         raise VerdictError("the image stands on a base that no lock resolves, so it can never be "
                            "published", where=image.labels.get(LABEL + "cell", image.id),
@@ -24,8 +54,23 @@ def push_immutable(engine: Engine, image: ImageFacts) -> str:
     if not tags:
         raise VerdictError("the image has no immutable tag", where=image.id,
                            next_step="build it again")
-    digests = [engine.push(tag) for tag in tags]
-    return digests[0]
+    previous, there = _previous(engine, name, since)
+    digest = engine.push(tags[0])
+    layers = engine.remote_layers(tags[0]) or ()
+    return Pushed(tags[0], digest, layers, previous,
+                  tuple(layer for layer in layers if layer.digest not in there))
+
+
+def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str]]:
+    """Return the image that users have and its layers; ``since`` has to be there."""
+    for reference in (since,) if since else (f"{name}-next", name):
+        layers = engine.remote_layers(reference)
+        if layers is not None:
+            return reference, frozenset(layer.digest for layer in layers)
+    if since:
+        raise VerdictError("the registry has no such image to compare with", where=since,
+                           next_step="leave --since out, or name a tag that was pushed")
+    return "", frozenset()
 
 
 def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> str:

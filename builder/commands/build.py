@@ -8,6 +8,7 @@ from typing import Any
 from builder import console
 from builder.build import Built, build
 from builder.cells import select
+from builder.commands import push
 from builder.engine import Engine
 from builder.publish import push_immutable
 from builder.workspace import open_workspace
@@ -33,18 +34,20 @@ def execute(options: argparse.Namespace) -> int:
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect(options.builder)
     results = [build(workspace, cell, engine) for cell in cells]
-    if options.push:
-        for result in results:
-            push_immutable(engine, result.image)
+    pushed = [(result.cell.id, push_immutable(engine, result.image, result.plan.name))
+              for result in results] if options.push else []
     if options.json:
-        console.document([_as_json(result) for result in results])
-    else:
-        for result in results:
-            _show(result)
+        moved = {cell: push.as_json(cell, facts) for cell, facts in pushed}
+        console.document([_as_json(result, moved.get(result.cell.id)) for result in results])
+        return 0
+    for result in results:
+        _show(result)
+    if pushed:
+        push.show([(cell, facts, "") for cell, facts in pushed])
     return 0
 
 
-def _as_json(result: Built) -> dict[str, Any]:
+def _as_json(result: Built, pushed: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "cell": result.cell.id, "image": result.plan.name, "tag": result.plan.tag,
         "id": result.image.id, "diff_ids": list(result.image.diff_ids),
@@ -52,6 +55,7 @@ def _as_json(result: Built) -> dict[str, Any]:
         "labels": dict(result.image.labels), "seconds": dict(result.seconds),
         "layers": [{"digest": layer.digest, "size": layer.size, **layer.facts}
                    for layer in result.layers],
+        "pushed": pushed,
     }
 
 

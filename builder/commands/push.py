@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 from builder import console
 from builder.cells import select
 from builder.engine import Engine
 from builder.errors import EngineError
 from builder.image import local_name
-from builder.publish import push_immutable, push_next
+from builder.publish import Pushed, push_immutable, push_next
 from builder.record import records_folder
 from builder.workspace import open_workspace
 
@@ -21,6 +23,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--base", help="take the cells on this base")
     parser.add_argument("--next", action="store_true",
                         help="also push the -next candidate, if the image passed its smoke")
+    parser.add_argument("--since", default="", metavar="REF",
+                        help="measure the update against this image (default: the last candidate)")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.set_defaults(execute=execute)
 
 
@@ -29,16 +34,36 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect()
-    rows = []
+    results = []
     for cell in cells:
         name = local_name(workspace.registry, cell)
         image = engine.inspect(name)
         if image is None:
             raise EngineError("there is no image of this cell", where=name,
                               next_step=f"run `sparkyard build {cell.id}`")
-        rows.append((cell.id, "immutable", push_immutable(engine, image)))
-        if options.next:
-            rows.append((cell.id, "next", push_next(engine, image, name,
-                                                    records_folder(workspace.cache))))
-    console.table("pushed", ("cell", "tag", "manifest digest"), rows)
+        pushed = push_immutable(engine, image, name, options.since)
+        candidate = (push_next(engine, image, name, records_folder(workspace.cache))
+                     if options.next else "")
+        results.append((cell.id, pushed, candidate))
+    if options.json:
+        console.document([as_json(*result) for result in results])
+    else:
+        show(results)
     return 0
+
+
+def as_json(cell: str, pushed: Pushed, candidate: str = "") -> dict[str, Any]:
+    """Return what a push came to as one JSON value; ``to_pull`` are compressed bytes."""
+    return {"cell": cell, "reference": pushed.reference, "digest": pushed.digest,
+            "next": candidate or None, "size": pushed.size, "previous": pushed.previous or None,
+            "to_pull": pushed.to_pull, "new_layers": [layer.digest for layer in pushed.missing]}
+
+
+def show(results: Sequence[tuple[str, Pushed, str]]) -> None:
+    """Print a row an image: what it is, and what an update to it costs."""
+    rows = [(cell, pushed.reference.rpartition(":")[2], pushed.digest, console.size(pushed.size),
+             (f"{console.size(pushed.to_pull)} in {len(pushed.missing)} of {len(pushed.layers)} "
+             "layers"), pushed.previous.rpartition(":")[2] or "nothing before it",
+             "pushed" if candidate else "") for cell, pushed, candidate in results]
+    console.table("pushed", ("cell", "tag", "manifest digest", "compressed", "an update pulls",
+                             "from", "-next"), rows)

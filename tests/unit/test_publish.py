@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builder.engine import ImageFacts
+from builder.engine import ImageFacts, RemoteLayer
 from builder.errors import VerdictError
 from builder.image import LABEL
 from builder.publish import push_immutable, push_next
@@ -27,6 +27,13 @@ class Pushes:
         self.pushed.append(reference)
         return "sha256:manifest"
 
+    def remote_layers(self, reference: str) -> tuple[RemoteLayer, ...] | None:
+        there = {"r/cpu:cpu": ("a", "b"), "r/cpu:old": ("b",)}
+        if self.pushed:
+            there[TAG] = ("a", "b", "c")
+        names = there.get(reference)
+        return None if names is None else tuple(RemoteLayer(name, 10) for name in names)
+
     def tag(self, reference: str, new: str) -> None:
         assert (reference, new) == ("sha256:1", "r/cpu:cpu-next")
 
@@ -40,14 +47,38 @@ def an_image(status: str = "locked") -> ImageFacts:
 
 def test_only_the_immutable_tag_is_pushed() -> None:
     engine: Any = Pushes()
-    assert push_immutable(engine, an_image()) == "sha256:manifest"
+    pushed = push_immutable(engine, an_image(), "r/cpu:cpu")
+    assert (pushed.reference, pushed.digest, pushed.size) == (TAG, "sha256:manifest", 30)
     assert engine.pushed == [TAG]
+
+
+def test_an_update_costs_the_layers_that_the_last_image_lacks() -> None:
+    pushed = push_immutable(Pushes(), an_image(), "r/cpu:cpu")  # type: ignore[arg-type]
+    assert (pushed.previous, pushed.to_pull) == ("r/cpu:cpu", 10)
+    assert [layer.digest for layer in pushed.missing] == ["c"]
+
+
+def test_an_update_can_be_measured_against_another_image() -> None:
+    pushed = push_immutable(Pushes(), an_image(), "r/cpu:cpu", "r/cpu:old")  # type: ignore[arg-type]
+    assert (pushed.previous, pushed.to_pull) == ("r/cpu:old", 20)
+
+
+def test_the_first_image_is_pulled_whole() -> None:
+    pushed = push_immutable(Pushes(), an_image(), "r/cpu:other")  # type: ignore[arg-type]
+    assert (pushed.previous, pushed.to_pull) == ("", 30)
+
+
+def test_nothing_is_pushed_when_the_image_to_compare_with_is_not_there() -> None:
+    engine: Any = Pushes()
+    with pytest.raises(VerdictError, match="no such image to compare"):
+        push_immutable(engine, an_image(), "r/cpu:cpu", "r/cpu:never")
+    assert engine.pushed == []
 
 
 def test_an_unlocked_image_is_refused() -> None:
     engine: Any = Pushes()
     with pytest.raises(VerdictError, match="no lock resolves"):
-        push_immutable(engine, an_image("unlocked"))
+        push_immutable(engine, an_image("unlocked"), "r/cpu:cpu")
     assert engine.pushed == []
 
 
