@@ -88,11 +88,14 @@ class BakeResult:
 class Engine:
     """A docker client and the engine behind it; see ``connect``."""
 
-    def __init__(self, binary: str, builder: str | None, host: str | None) -> None:
+    def __init__(self, binary: str, builder: str | None, host: str | None,
+                 context: str | None = None) -> None:
         """Bind to a docker program; nothing is asked yet."""
         self.builder = builder
-        self._whales = WhaleClient(client_call=[binary], client_type="docker", host=host)
-        self.docker = DockerClient((binary, *(["--host", host] if host else [])))
+        self._whales = WhaleClient(client_call=[binary], client_type="docker", host=host,
+                                   context=context)
+        self.docker = DockerClient((binary, *(["--host", host] if host else []),
+                                    *(["--context", context] if context else [])))
         self._swept = False
 
     @classmethod
@@ -100,7 +103,9 @@ class Engine:
                 host: str | None = None) -> Engine:
         """Return an engine that answers; raise EngineError, with what to do, where none does.
 
-        ``builder`` is a buildx builder's name; ``host`` overrides ``DOCKER_HOST``.
+        ``builder`` is a buildx builder's name; ``host`` overrides ``DOCKER_HOST``. A builder that
+        is another Docker engine (a context) is used for everything, since the images lie there;
+        any other builds only, and this engine takes the image in.
         """
         program = binary or shutil.which("docker")
         if program is None:
@@ -110,7 +115,16 @@ class Engine:
         engine.docker.run("version", "--format", "{{.Server.Version}}", timeout=60,
                           doing="asking the Docker engine",
                           where=host or os.environ.get("DOCKER_HOST", "the default socket"))
+        node = engine.node() if builder else {}
+        if node.get("Driver") == "docker":
+            return cls(program, None, None, node["Endpoint"])
         return engine
+
+    def node(self) -> dict[str, str]:
+        """Return what buildx says of the builder: driver, endpoint, platforms and versions."""
+        words = [self.builder] if self.builder else []
+        return _fields(self.docker.run("buildx", "inspect", *words, doing="asking for the "
+                                       f"builder {self.builder or ''}".rstrip()).stdout)
 
     @cached_property
     def info(self) -> EngineInfo:
@@ -120,9 +134,7 @@ class Engine:
         system = json.loads(self.docker.run("info", "--format", "{{json .}}",
                                             doing="asking about the engine").stdout)
         buildx = self.docker.run("buildx", "version", doing="asking for buildx").stdout.split()
-        words = [self.builder] if self.builder else []
-        node = _fields(self.docker.run("buildx", "inspect", *words, doing="asking for the "
-                                       f"builder {self.builder or ''}".rstrip()).stdout)
+        node = self.node()
         version = said["Server"]["Version"]
         buildkit = node.get("BuildKit version") or node.get("Buildkit") or "unknown"
         inside = node.get("Driver", "docker") == "docker"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -103,26 +107,32 @@ def engine() -> Engine:
     return Engine.connect()
 
 
-@pytest.fixture(scope="module")
-def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Run a second daemon with a data root, sockets and containers of its own."""
-    folder = tmp_path_factory.mktemp("engine")
+@contextmanager
+def daemon(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run a daemon with a data root, sockets and containers of its own."""
+    folder.mkdir(exist_ok=True)
     host = f"unix://{folder}/docker.sock"
     words = ["dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
              f"{folder}/exec", "--pidfile", f"{folder}/pid",
              # "none" would delete the bridge of the first engine.
              "--bridge", "docker0", "--iptables=false", "--ip6tables=false"]
-    with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as daemon:
+    with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as child:
         for _ in range(120):
             if (folder / "docker.sock").exists() and subprocess.run(
                     ["docker", "--host", host, "version"], capture_output=True,
                     check=False).returncode == 0:
                 break
-            assert daemon.poll() is None, (folder / "log").read_text()
+            assert child.poll() is None, (folder / "log").read_text()
             time.sleep(0.5)
+        yield child, host
+        child.terminate()
+        child.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def second_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with daemon(tmp_path_factory.mktemp("engine")) as (_, host):
         yield Engine.connect(host=host)
-        daemon.terminate()
-        daemon.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +232,97 @@ def test_killed_at_any_moment_the_next_run_finishes(engine: Engine, tmp_path: Pa
     assert run_in(engine, done.plan.name, "import vllm; print(vllm.WORD)").endswith("1.2")
     for layer in workspace.cache.joinpath("layers").glob("*.tar"):
         assert hashlib.sha256(layer.read_bytes()).hexdigest() == layer.stem
+
+
+def sparkyard(workspace: Workspace, *words: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "builder", "--matrix",
+                             str(workspace.root / "matrix.toml"), *words],
+                            env={**os.environ, "SPARKYARD_CACHE": str(workspace.cache),
+                                 "PYTHONPATH": str(ROOT), **environment},
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(child: subprocess.Popen[str], status: int) -> str:
+    """Wait for the program and return its errors: one exit code, no traceback."""
+    with child:
+        errors = child.communicate(timeout=300)[1]
+    assert child.returncode == status, errors
+    assert "Traceback" not in errors
+    return errors
+
+
+def test_a_builder_that_is_another_engine_gets_the_image(
+        engine: Engine, second_engine: Engine, built: tuple[Workspace, Built],
+        tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path / "elsewhere", "1.3")
+    host = second_engine.docker.words[-1]
+    config = {"DOCKER_CONFIG": str(tmp_path / "config")}
+    subprocess.run(["docker", "context", "create", "elsewhere", "--docker", f"host={host}"],
+                   env={**os.environ, **config}, check=True, capture_output=True)
+    child = sparkyard(workspace, "build", "probe", "--builder", "elsewhere", "--json", **config)
+    with child:
+        said, errors = child.communicate(timeout=300)
+    assert child.returncode == 0, errors
+    image = json.loads(said)[0]
+    found = second_engine.inspect(image["image"])
+    assert found is not None
+    assert found.id == image["id"]
+    here = engine.inspect(image["image"])
+    assert here is not None
+    assert here.id == built[1].image.id
+
+
+def test_an_unknown_builder_is_named(built: tuple[Workspace, Built]) -> None:
+    errors = ended(sparkyard(built[0], "build", "probe", "--builder", "nobody"), 5)
+    assert "no such buildx builder" in errors
+
+
+def test_an_engine_that_stops_half_way_is_one_clear_error(
+        tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Stopped while the build's data is on the way; brought up again, the next run finishes."""
+    workspace = make_workspace(tmp_path / "half", "1.4", weights=os.urandom(640))
+    folder = tmp_path_factory.mktemp("half")  # a socket's path has to be short
+    with daemon(folder) as (child, host):
+        run = sparkyard(workspace, "build", "probe", DOCKER_HOST=host)
+        assert run.stderr is not None
+        for line in run.stderr:
+            if line.startswith("building "):
+                break
+        child.terminate()
+        assert "Docker engine" in ended(run, 5)
+    with daemon(folder) as (_, host):
+        done = build(workspace, workspace.cells[0], Engine.connect(host=host))
+        assert run_in(Engine.connect(host=host), done.plan.name,
+                      "import vllm; print(vllm.WORD)").endswith("1.4")
+
+
+@pytest.mark.parametrize(("status", "told"), [(401, "refused"), (403, "refused"),
+                                              (500, "does not answer")])
+def test_a_registry_that_refuses_is_one_clear_error(
+        engine: Engine, built: tuple[Workspace, Built], status: int, told: str) -> None:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        registry = f"127.0.0.1:{server.server_port}/sparkyard"
+        names = [name.replace(built[0].registry, registry)
+                 for name in (built[1].plan.name, built[1].plan.tag)]
+        for name in names:
+            engine.tag(built[1].image.id, name)
+        errors = ended(sparkyard(built[0], "push", "probe", SPARKYARD_REGISTRY=registry), 4)
+        server.shutdown()
+    for name in names:
+        engine.remove(name)
+    assert told in errors
 
 
 def test_a_stopped_engine_is_one_clear_error(tmp_path: Path) -> None:
