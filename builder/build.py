@@ -63,7 +63,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine) -> Built:
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes).paths
     clock.lap("fetch")
-    layers = _layers(workspace, cell, lock, base, store, wheels, engine)
+    layers = cell_layers(workspace, cell, lock, base, store, wheels, engine)
     clock.lap("layers")
     sent = _bake(engine, plan, layers, store)
     clock.lap("build")
@@ -87,7 +87,7 @@ def _gate(cell: Cell, lock: Lock) -> None:
                            next_step=f"mend the matrix entry and run `sparkyard lock {cell.id}`")
 
 
-def _layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
+def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
             wheels: Mapping[LockedWheel, Path], engine: Engine) -> tuple[StoredLayer, ...]:
     """Make the layers; the bytecode is the base's own Python's."""
     twin = _native_twin(workspace, engine, base)

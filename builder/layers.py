@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ def _check(lock: Lock, base_python: str, compiler: BytecodeCompiler) -> None:
             f"would be for {compiler.python}", where=lock.cell,
             next_step=f"run `sparkyard lock {lock.cell}`")
     names = [wheel.name for wheel in lock.wheels]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise LockError(f"locked more than once: {', '.join(twice)}", where=lock.cell,
                         next_step=f"run `sparkyard lock {lock.cell}`")

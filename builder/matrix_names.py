@@ -6,6 +6,7 @@ of them come at once; what is too misshapen to be read is left to the shape's ow
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from string import Formatter
@@ -83,7 +84,7 @@ def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
                       "gpu and cuda belong together: name both or neither")
     for axis in axes.AXES:
         slugs = _slugs(image, axis) or []
-        for slug in sorted({slug for slug in slugs if slugs.count(slug) > 1}):
+        for slug in sorted(slug for slug, count in Counter(slugs).items() if count > 1):
             yield Problem(dotted((*here, axis)), f'two values are called "{slug}"',
                           "give one of them another name")
 

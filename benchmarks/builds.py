@@ -1,0 +1,138 @@
+"""Builds as ratios, side by side in one run: `python benchmarks/builds.py [CELL]` (``cpu``).
+
+The cell's layers are made beforehand; then the same bytes become an image three times, each time
+from a context that the engine has not seen and with no cache: by Sparkyard's bake definition, by
+a plain Dockerfile that ADDs the same tars, and by `RUN uv pip install` of the same locked wheels.
+Each runs twice, and the quicker run counts. Needs about four times the unpacked image of free disk,
+and empties the engine's build cache before every run, so that all of them start equal.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from builder.bases import ensure
+from builder.build import build, cell_layers
+from builder.cells import Cell, select
+from builder.engine import Engine
+from builder.fetch import fetch_lock
+from builder.image import TARGET, ImagePlan, definition
+from builder.lock import Lock, load_for
+from builder.store import Store, StoredLayer
+from builder.workspace import Workspace, open_workspace
+
+ROOT = Path(__file__).parents[1]
+NAME = "sparkyard-benchmark"
+TURNS = 2
+PIP = """FROM {base}
+COPY --from=uv uv /usr/local/bin/uv
+RUN --mount=type=bind,target=/wheels python3 -m venv --without-pip /opt/sparkyard && \\
+    UV_LINK_MODE=copy uv pip install --offline --no-deps --no-index --compile-bytecode \\
+    --python /opt/sparkyard/bin/python /wheels/*.whl
+"""
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Return the wall-clock seconds of ``action``."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def fresh(store: Store, name: str, files: dict[str, Path]) -> Path:
+    """Make a build context of hard links under a name that the engine has not seen."""
+    folder = store.root / NAME / f"{name}-{os.getpid()}"
+    folder.mkdir(parents=True)
+    for target, source in files.items():
+        os.link(source, folder / target)
+    return folder
+
+
+def docker(*words: str) -> None:
+    """Run docker quietly."""
+    subprocess.run(["docker", *words], check=True, capture_output=True)
+
+
+def ours(engine: Engine, image: ImagePlan, context: Path, layers: Sequence[StoredLayer]) -> float:
+    """Time Sparkyard's own definition."""
+    plan = definition(image, layers, context, "benchmark")
+    plan["target"][TARGET]["tags"] = [f"{NAME}:ours"]
+    return timed(lambda: engine.bake(plan, (TARGET,), load=True, cache=False))
+
+
+def plain(base: str, context: Path, platform: str, layers: Sequence[StoredLayer]) -> float:
+    """Time a Dockerfile as anybody would write it."""
+    adds = "\n".join(f"ADD {layer.digest}.tar /" for layer in layers)
+    (context / "Dockerfile").write_text(f"FROM {base}\n{adds}\n")
+    return timed(lambda: docker("build", "--no-cache", "--provenance=false", "--platform",
+                                platform, "-t", f"{NAME}:plain", str(context)))
+
+
+def installed(base: str, context: Path, platform: str) -> float:
+    """Time an installation in the Dockerfile, from wheels that are all there."""
+    program = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(program, Path(folder, "uv"))
+        (context / "Dockerfile").write_text(PIP.format(base=base))
+        return timed(lambda: docker(
+            "build", "--no-cache", "--provenance=false", "--platform", platform, "--network",
+            "none", "--build-context", f"uv={folder}", "-t", f"{NAME}:uv", str(context)))
+
+
+def all_layers(workspace: Workspace, engine: Engine, cell: Cell) -> tuple[StoredLayer, ...]:
+    """Return the cell's layers, made where the store lacks some."""
+    store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
+    base = ensure(workspace, engine, (cell.base_name, cell.platform))
+    wheels = fetch_lock(lock, store, cell.indexes).paths
+    return cell_layers(workspace, cell, lock, base, store, wheels, engine)
+
+
+def wheels_of(store: Store, lock: Lock) -> dict[str, Path]:
+    """Return the locked wheels by file name."""
+    return {wheel.file: store.wheel_path(wheel) for wheel in lock.wheels}
+
+
+def main() -> None:
+    """Print each ratio beside its bar."""
+    workspace, engine = open_workspace(ROOT / "matrix.toml"), Engine.connect()
+    cell, = select(workspace.cells, [sys.argv[1] if len(sys.argv) > 1 else "cpu"])
+    store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
+    layers = all_layers(workspace, engine, cell)
+    plan = build(workspace, cell, engine).plan
+    tars = {layer.path.name: layer.path for layer in layers}
+    wheels = wheels_of(store, lock)
+    runs = {
+        "bake": (tars, lambda folder: ours(engine, plan, folder, layers)),
+        "add": (tars, lambda folder: plain(plan.base, folder, cell.platform, layers)),
+        "uv": (wheels, lambda folder: installed(plan.base, folder, cell.platform))}
+    best = {name: min(once(store, name, *run) for _ in range(TURNS)) for name, run in runs.items()}
+    print(f"build {cell.id} from warm layers: {best['bake']:.1f} s; plain ADD of the same bytes: "
+          f"{best['add']:.1f} s; ratio {best['bake'] / best['add']:.2f} (bar: 1.1)")
+    print(f"RUN uv pip install of the same lock: {best['uv']:.1f} s; "
+          f"ratio {best['bake'] / best['uv']:.2f} (bar: 1)")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"peak memory of this process: {peak:.2f} GB (bar: 1 GB)")
+
+
+def once(store: Store, name: str, files: dict[str, Path],
+         action: Callable[[Path], float]) -> float:
+    """Time one run that starts from an empty build cache, and remove what it made."""
+    docker("builder", "prune", "--force")
+    folder = fresh(store, name, files)
+    try:
+        return action(folder)
+    finally:
+        docker("rmi", "--force", f"{NAME}:ours", f"{NAME}:plain", f"{NAME}:uv")
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
