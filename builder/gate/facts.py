@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Form(StrEnum):
@@ -36,9 +37,11 @@ class Code:
         return f"{'sm' if self.form is Form.SASS else 'compute'}_{self.arch}{self.variant}"
 
 
-@dataclass(frozen=True)
-class Symbol:
-    """A dynamic symbol: ``version`` is ``GLIBC_2.17`` or empty; ``weak`` ones may be missing."""
+class Symbol(NamedTuple):
+    """A dynamic symbol: ``version`` is ``GLIBC_2.17`` or empty; ``weak`` ones may be missing.
+
+    A tuple, because a closure has hundreds of thousands of them.
+    """
 
     name: str
     version: str = ""
@@ -46,12 +49,24 @@ class Symbol:
 
 
 @dataclass(frozen=True)
+class Damage:
+    """Something in a wheel that cannot be read or must not be there; ``code`` is a finding's."""
+
+    code: str
+    file: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class ElfFacts:
     """One ELF file: ``path`` as installed, relative to site-packages (or absolute in a base).
 
-    ``machine`` is ``aarch64`` or ``x86_64``; ``interpreter`` is set for programs; ``rpath`` and
-    ``runpath`` keep ``$ORIGIN``. ``needed_versions`` maps a needed library to the symbol versions
-    asked of it. ``cuda`` is empty for files without GPU code.
+    ``machine`` is ``aarch64`` or ``x86_64``; ``kind`` is ``dyn`` (library or position-independent
+    program), ``exec``, ``rel`` (an object for a linker, which nothing loads); ``interpreter`` is
+    set for programs; ``rpath`` and ``runpath`` keep ``$ORIGIN``. ``needed_versions`` maps a needed
+    library to the symbol versions asked of it (weak ones, which may be missing, left out),
+    ``defined_versions`` are those that it offers itself. Symbols are sorted, without local ones.
+    ``cuda`` is empty for files without GPU code; ``damage`` is what could not be read.
     """
 
     path: str
@@ -66,23 +81,18 @@ class ElfFacts:
     undefined: tuple[Symbol, ...] = ()
     cuda: tuple[Code, ...] = ()
     size: int = 0
-
-
-@dataclass(frozen=True)
-class Damage:
-    """Something in a wheel that cannot be read or must not be there; ``code`` is a finding's."""
-
-    code: str
-    file: str
-    detail: str
+    kind: str = "dyn"
+    defined_versions: tuple[str, ...] = ()
+    damage: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True)
 class WheelFacts:
     """All that the gate knows of one wheel: its ELF files, loose cubins and archive members.
 
-    ``members`` maps each installed path (relative to site-packages) to its ``sha256`` as RECORD
-    spells it; ``metadata`` is the text of METADATA; ``tags`` those of its WHEEL file.
+    ``members`` maps each installed path (relative to site-packages) to the ``sha256`` of its bytes
+    as RECORD spells it (base64, without padding); ``metadata`` is the text of METADATA; ``tags``
+    those of its WHEEL file; ``damage`` has that of its ELF files too. ``unpacked`` is in bytes.
     """
 
     file: str
@@ -95,6 +105,7 @@ class WheelFacts:
     metadata: str = ""
     tags: tuple[str, ...] = ()
     damage: tuple[Damage, ...] = ()
+    unpacked: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""A cubin, the ELF file of a GPU: its architecture and variant, from its header and notes.
+
+The architecture lies in the header's flags: bits 8 to 15 since version 8 of CUDA's ELF ABI, bits 0
+to 7 before. Arch-exact code (``sm_121a``) has a flag there (LLVM's ``EF_CUDA_ACCELERATORS``), or
+says so in its section ``.nv.compat`` (attribute 9, the accelerator target) when it only might use
+what the flag stands for. Code for a family (``sm_120f``) differs from plain code in nothing but
+the assembler's command line, kept in the section ``.note.nv.tkinfo``. Found by comparing what
+NVIDIA's ``ptxas`` writes for each target.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+from builder.gate.facts import Form
+from builder.gate.fatbin import Entry
+from builder.gate.metered import UnreadableError
+
+MACHINE = 190  # EM_CUDA
+HEADER_SIZE = 64
+_HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_ABI_V8 = 8
+_ACCELERATORS_V7, _ACCELERATORS_V8 = 0x800, 0x8
+_ACCELERATOR_TARGET = 9
+_TARGET = re.compile(rb"-arch[ =]+(?:sm|compute)_\d+([af]?)\b")
+_MAX_SECTIONS = 100_000
+_MAX_NAME = 64
+
+
+def machine(head: bytes) -> int:
+    """Return the machine number of a 64-bit little-endian ELF file's first bytes, or 0."""
+    if len(head) < HEADER_SIZE or head[:6] != b"\x7fELF\x02\x01":
+        return 0
+    return int.from_bytes(head[18:20], "little")
+
+
+def read_cubin(data: bytes) -> Entry:
+    """Return the architecture and variant of a cubin; raise UnreadableError if it is none."""
+    if machine(data) != MACHINE:
+        raise UnreadableError("not an ELF file for a GPU")
+    flags, = struct.unpack_from("<I", data, 48)
+    newer = data[8] >= _ABI_V8
+    arch = flags >> 8 & 0xFF if newer else flags & 0xFF
+    exact = flags & (_ACCELERATORS_V8 if newer else _ACCELERATORS_V7)
+    return Entry(Form.SASS, arch, "a" if exact else _noted_variant(data), len(data))
+
+
+def _noted_variant(data: bytes) -> str:
+    variant = ""
+    for name, body in _sections(data):
+        if name == b".nv.compat" and _attribute(body, _ACCELERATOR_TARGET):
+            return "a"
+        if name == b".note.nv.tkinfo" and (target := _TARGET.search(body)):
+            variant = target[1].decode()
+    return variant
+
+
+def _attribute(body: bytes, wanted: int) -> int:
+    """Return a one-byte attribute of ``.nv.compat``: format, number, then what the format says."""
+    at = 0
+    while at + 4 <= len(body):
+        form, number = body[at], body[at + 1]
+        if number == wanted:
+            return body[at + 2]
+        # format 4 is followed by so many bytes as its u16 says, the others by a value in place
+        at += 4 + (int.from_bytes(body[at + 2:at + 4], "little") if form == 4 else 0)
+    return 0
+
+
+def _sections(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield name and contents of the sections that are told by name."""
+    start, = struct.unpack_from("<Q", data, 40)
+    size, count, names_index = struct.unpack_from("<HHH", data, 58)
+    if not count:
+        return
+    if size != _SECTION.size or start + size * count > len(data) or names_index >= count:
+        raise UnreadableError("the table of sections is damaged")
+    headers = list(_SECTION.iter_unpack(data[start:start + size * count]))
+    names = headers[names_index][4]
+    for header in headers:
+        name = data[names + header[0]:names + header[0] + _MAX_NAME].partition(b"\0")[0]
+        if name in (b".nv.compat", b".note.nv.tkinfo"):
+            yield name, data[header[4]:header[4] + header[5]]

@@ -1,0 +1,193 @@
+"""One ELF file, library or program, as the facts that a loader goes by.
+
+pyelftools reads the structure; the symbol table is unpacked in bulk, because reading it object by
+object took ten times as long (libtorch_cuda.so: 1.1 s against 0.1 s; LIEF: 2.3 s and 565 MB). All
+reading goes through a ``Metered`` stream, so that a file with absurd headers ends in an error.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any, BinaryIO, cast
+
+from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
+from elftools.elf.segments import InterpSegment
+
+from builder.gate.facts import Code, Damage, ElfFacts, Symbol
+from builder.gate.fatbin import SECTIONS as FAT_SECTIONS
+from builder.gate.fatbin import read_fatbin
+from builder.gate.metered import Metered, UnreadableError
+
+MAGIC = b"\x7fELF"
+# What pyelftools raises on damaged files beside its own errors; found by fuzzing.
+BROKEN = (UnreadableError, ELFError, ConstructError, struct.error, ValueError, LookupError,
+          AttributeError, TypeError, AssertionError, OverflowError)
+_SYMBOL = struct.Struct("<IBBHQQ")
+_LOCAL, _WEAK = 0, 2  # bindings; the others (global, unique) bind alike
+_HIDDEN_VISIBILITY = (1, 2)  # internal, hidden
+_VERSION_MASK = 0x7FFF  # the top bit marks a version that is not the default one
+_BASE, _WEAK_VERSION = 0x1, 0x2  # flags of versions
+_NAMES_PER_STRING_TABLE = 4  # names may share their ends, but not without limit
+_SPARE_NAMES = 1 << 20
+_ORDER = itemgetter(1, 2, 0)  # version, weak, name: long runs of equal ones
+_MAX_ENTRIES = 100_000  # sections, tags, versions: honest files have hundreds
+
+
+def read_elf(data: bytes | memoryview | BinaryIO, path: str) -> ElfFacts:
+    """Read one ELF file, called ``path`` in the facts; raise UnreadableError if it is damaged.
+
+    What is damaged inside a whole file (a fat binary cut short) is a part of the facts.
+    """
+    stream = io.BytesIO(data) if isinstance(data, bytes | memoryview) else data
+    metered = Metered(stream)
+    metered.seek(0)
+    if metered.read(4) != MAGIC:
+        raise UnreadableError("not an ELF file")
+    try:
+        return _read(ELFFile(cast(Any, metered)), metered, path)
+    except UnreadableError:
+        raise
+    except BROKEN as error:
+        raise UnreadableError(f"damaged: {error or type(error).__name__}") from error
+
+
+def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
+    if not elf.little_endian or elf.elfclass != 64:
+        return ElfFacts(path, _machine(elf), kind=_kind(elf), size=data.size)
+    sections = {section.name: section for section in islice(elf.iter_sections(), _MAX_ENTRIES)}
+    versions, needed, offered = _versions(sections)
+    defined, undefined = _symbols(elf, sections, data, versions)
+    code, damage = _cuda(sections, data, path)
+    if not sections:
+        damage = (*damage, Damage("elf-damaged", path, "has no table of sections"))
+    return ElfFacts(
+        path, _machine(elf), interpreter=_interpreter(elf), **_dynamic(elf),
+        needed_versions=needed, defined=defined, undefined=undefined, cuda=code, size=data.size,
+        kind=_kind(elf), defined_versions=offered, damage=damage)
+
+
+def _machine(elf: Any) -> str:
+    return str(elf["e_machine"]).removeprefix("EM_").lower()
+
+
+def _kind(elf: Any) -> str:
+    return str(elf["e_type"]).removeprefix("ET_").lower()
+
+
+def _interpreter(elf: Any) -> str:
+    for segment in islice(elf.iter_segments(), _MAX_ENTRIES):
+        if isinstance(segment, InterpSegment):
+            return str(segment.get_interp_name())
+    return ""
+
+
+def _dynamic(elf: Any) -> dict[str, Any]:
+    """Return what the dynamic segment says, which is what the loader reads, not the section."""
+    needed: list[str] = []
+    said: dict[str, Any] = {}
+    for segment in islice(elf.iter_segments(), _MAX_ENTRIES):
+        if isinstance(segment, DynamicSegment):
+            for tag in islice(cast(Iterator[Any], segment.iter_tags()), _MAX_ENTRIES):
+                match tag.entry.d_tag:
+                    case "DT_NEEDED":
+                        needed.append(tag.needed)
+                    case "DT_SONAME":
+                        said["soname"] = tag.soname
+                    case "DT_RPATH":
+                        said["rpath"] = _paths(tag.rpath)
+                    case "DT_RUNPATH":
+                        said["runpath"] = _paths(tag.runpath)
+    return {"needed": tuple(needed), **said}
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(":") if part)
+
+
+def _versions(sections: dict[str, Any]) -> tuple[
+        dict[int, str], tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+    """Return version names by index, those asked of each library, and those offered."""
+    names: dict[int, str] = {}
+    needed: dict[str, list[str]] = {}
+    offered: list[str] = []
+    for section in sections.values():
+        if isinstance(section, GNUVerNeedSection):
+            for library, asked in islice(section.iter_versions(), _MAX_ENTRIES):
+                wanted = needed.setdefault(str(library.name), [])
+                for one in islice(asked, _MAX_ENTRIES):
+                    names[one.entry.vna_other & _VERSION_MASK] = one.name
+                    if not one.entry.vna_flags & _WEAK_VERSION:
+                        wanted.append(one.name)
+        elif isinstance(section, GNUVerDefSection):
+            for version, parts in islice(section.iter_versions(), _MAX_ENTRIES):
+                name = next(iter(parts)).name  # the rest are its predecessors
+                offered.append(name)
+                if not version.entry.vd_flags & _BASE:  # that one is the library's own name
+                    names[version.entry.vd_ndx & _VERSION_MASK] = name
+    asked_of = tuple((name, tuple(found)) for name, found in needed.items())
+    return names, asked_of, tuple(offered)
+
+
+def _symbols(elf: Any, sections: dict[str, Any], data: Metered, versions: dict[int, str]
+             ) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+    """Return the defined and the undefined dynamic symbols, sorted."""
+    table, numbers = sections.get(".dynsym"), sections.get(".gnu.version")
+    if table is None or table["sh_type"] != "SHT_DYNSYM":
+        return (), ()
+    raw = _contents(table, data, "the symbol table")
+    text = _contents(elf.get_section(table["sh_link"]), data, "the table of names")
+    indices: Iterable[int] = ()
+    if numbers is not None:
+        body = _contents(numbers, data, "the versions of symbols")
+        indices = struct.unpack(f"<{len(body) // 2}H", body[:len(body) // 2 * 2])
+    defined: list[Symbol] = []
+    undefined: list[Symbol] = []
+    for symbol, here in _unpack(raw, text, iter(indices), versions):
+        (defined if here else undefined).append(symbol)
+    return tuple(sorted(defined, key=_ORDER)), tuple(sorted(undefined, key=_ORDER))
+
+
+def _unpack(raw: bytes, text: bytes, indices: Iterator[int], versions: dict[int, str]
+            ) -> Iterator[tuple[Symbol, bool]]:
+    left = _NAMES_PER_STRING_TABLE * len(text) + _SPARE_NAMES
+    for start, info, other, section, _, _ in _SYMBOL.iter_unpack(raw[:len(raw) // 24 * 24]):
+        version = next(indices, 0) & _VERSION_MASK
+        binding = info >> 4
+        if binding == _LOCAL or (section and other & 3 in _HIDDEN_VISIBILITY):
+            continue
+        end = text.find(b"\0", start)
+        if end < 0:
+            raise UnreadableError("a symbol's name lies outside of the table of names")
+        left -= end - start
+        if left < 0:
+            raise UnreadableError("its symbols' names are longer than the table of names")
+        name = text[start:end].decode("utf-8", "backslashreplace")
+        yield Symbol(name, versions.get(version, ""), binding == _WEAK), section != 0
+
+
+def _contents(section: Any, data: Metered, what: str) -> bytes:
+    if section["sh_type"] == "SHT_NOBITS":  # a file of debugging information only
+        return b""
+    return data.exactly(section["sh_offset"], section["sh_size"], what)
+
+
+def _cuda(sections: dict[str, Any], data: Metered, path: str
+          ) -> tuple[tuple[Code, ...], tuple[Damage, ...]]:
+    code: list[Code] = []
+    damage: list[Damage] = []
+    for name in FAT_SECTIONS:
+        section = sections.get(name)
+        if section is not None and section["sh_type"] != "SHT_NOBITS":
+            found = read_fatbin(data, section["sh_offset"], section["sh_size"])
+            code.extend(found.code)
+            if found.damage:
+                damage.append(Damage("fatbin-damaged", path, f"{name}: {found.damage}"))
+    return tuple(code), tuple(damage)

@@ -1,0 +1,131 @@
+"""Facts of wheels, kept by the wheel's digest: a changed wheel costs only itself.
+
+::
+
+    facts/<reader>/<sha256 of the wheel>    one file a wheel
+
+A file is a line with the sha256 of the rest, then zlib-packed JSON, a NUL and all strings of
+symbols, NUL-separated: a closure has 270,000 of them, and splitting one text is the quickest way
+to get them back. A file that is not whole is removed, and the wheel is read again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby, islice, repeat
+from pathlib import Path
+from typing import Any
+
+from builder.gate.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
+
+READER = "1"  # to be raised when a reader finds more, or other things, than before
+
+
+def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
+    """Return the facts of a wheel called ``file``, or None where they are not known."""
+    path = _place(root, sha256)
+    try:
+        packed = path.read_bytes()
+    except OSError:
+        return None
+    digest, _, body = packed.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        path.unlink(missing_ok=True)
+        return None
+    with _no_collection():
+        return dataclasses.replace(decode(body), file=file)
+
+
+def save(root: Path, facts: WheelFacts) -> None:
+    """Keep the facts of a wheel."""
+    body = encode(facts)
+    path = _place(root, facts.sha256)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    temporary.replace(path)
+
+
+def scratch(root: Path) -> Path:
+    """Return a folder for temporary files, on the cache's disk and not in memory."""
+    folder = root / "facts" / "tmp"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def encode(facts: WheelFacts) -> bytes:
+    """Return facts as bytes."""
+    names: list[str] = []
+    plain = _plain(facts)
+    plain["elves"] = [{**_plain(elf), "defined": _groups(elf.defined, names),
+                       "undefined": _groups(elf.undefined, names)} for elf in facts.elves]
+    text = json.dumps(plain, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress("\0".join((text, *names)).encode("utf-8", "surrogatepass"), 3)
+
+
+def decode(body: bytes) -> WheelFacts:
+    """Return what ``encode`` was given."""
+    text, *names = zlib.decompress(body).decode("utf-8", "surrogatepass").split("\0")
+    plain = json.loads(text)
+    symbols = iter(names)
+    plain["elves"] = tuple(_elf(elf, symbols) for elf in plain["elves"])
+    plain["cubins"] = tuple((path, _code(code)) for path, code in plain["cubins"])
+    plain["members"] = tuple(map(tuple, plain["members"]))
+    plain["tags"] = tuple(plain["tags"])
+    plain["damage"] = tuple(Damage(**one) for one in plain["damage"])
+    return WheelFacts(**plain)
+
+
+def _place(root: Path, sha256: str) -> Path:
+    return root / "facts" / READER / sha256
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _groups(symbols: tuple[Symbol, ...], names: list[str]) -> list[tuple[str, bool, int]]:
+    """Append the symbols' names to ``names``; return runs of equal version and weakness."""
+    groups = []
+    for (version, weak), run in groupby(symbols, key=lambda one: (one.version, one.weak)):
+        before = len(names)
+        names.extend(symbol.name for symbol in run)
+        groups.append((version, weak, len(names) - before))
+    return groups
+
+
+def _elf(plain: dict[str, Any], names: Iterator[str]) -> ElfFacts:
+    for field in ("defined", "undefined"):
+        plain[field] = tuple(symbol for version, weak, count in plain[field]
+                             for symbol in map(Symbol, islice(names, count), repeat(version),
+                                               repeat(weak)))
+    for field in ("needed", "rpath", "runpath", "defined_versions"):
+        plain[field] = tuple(plain[field])
+    plain["needed_versions"] = tuple((library, tuple(versions))
+                                     for library, versions in plain["needed_versions"])
+    plain["cuda"] = tuple(map(_code, plain["cuda"]))
+    plain["damage"] = tuple(Damage(**one) for one in plain["damage"])
+    return ElfFacts(**plain)
+
+
+def _code(plain: dict[str, Any]) -> Code:
+    return Code(**{**plain, "form": Form(plain["form"])})
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from looking at every new tuple: nothing here is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
