@@ -1,0 +1,144 @@
+"""What the dynamic loader would do, in its order, without running anything.
+
+ld.so(8): a library that is loaded already is found by its SONAME; then DT_RPATH of the file and
+of those that loaded it (unless it has DT_RUNPATH), DT_RUNPATH of the file alone, and what the
+system knows. Python loads an extension with RTLD_LOCAL: it sees the program's own symbols, those
+that were loaded with RTLD_GLOBAL, and those of the libraries that it asked for, and of theirs.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
+from builder.gate.rules import Rules
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A library that ``file`` asks for and nothing has."""
+
+    file: ElfFacts
+    library: str
+
+
+@dataclass
+class Process:
+    """A program that loads things one after the other: ``names`` maps SONAME to the file."""
+
+    names: dict[str, ElfFacts] = field(default_factory=dict)
+    visible: list[ElfFacts] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One load: every file of its scope in the loader's order, and what was not found.
+
+    ``fresh`` are those that it brought in, which are the ones to be bound now.
+    """
+
+    scope: tuple[ElfFacts, ...]
+    fresh: tuple[ElfFacts, ...]
+    missing: tuple[Missing, ...]
+    driver: frozenset[str]
+
+
+class Loader:
+    """The libraries of a closure and of its base."""
+
+    def __init__(self, wheels: Sequence[WheelFacts], base: BaseFacts, rules: Rules,
+                 *, driver: bool) -> None:
+        """Index the files; ``driver`` says whether the host brings the GPU driver's libraries."""
+        self.files = {elf.path: elf for wheel in wheels for elf in wheel.elves
+                      if elf.kind == "dyn"}
+        self.rules = rules
+        self._system = _system(base)
+        self.programs = [elf for elf in base.libraries if "/bin/python3" in elf.path]
+        self._driver = {rule.library for rule in rules.driver} if driver else set()
+
+    def matching(self, patterns: Iterable[str]) -> list[ElfFacts]:
+        """Return the files that match any of the patterns, sorted by path."""
+        wanted = list(patterns)
+        return [self.files[path] for path in sorted(self.files)
+                if any(fnmatchcase(path, pattern) for pattern in wanted)]
+
+    def process(self, before: Iterable[str] = ()) -> Process:
+        """Return a Python that has loaded what matches ``before``, in that order."""
+        process = Process()
+        for program in self.programs:
+            process.visible.extend(self.load(program, process).scope)
+        if before:
+            for rule in self.rules.visible:
+                for library in self.matching([rule.pattern]):
+                    process.visible.extend(self.load(library, process).scope)
+        for pattern in before:
+            for library in self.matching([pattern]):
+                self.load(library, process)
+        return process
+
+    def load(self, file: ElfFacts, process: Process) -> Loaded:
+        """Load a file and all that it asks for, breadth first; the process remembers them."""
+        scope, fresh, missing, driver = [file], [], [], set()
+        seen = {file.path}
+        queue: deque[tuple[ElfFacts, tuple[ElfFacts, ...]]] = deque([(file, ())])
+        if process.names.setdefault(_name(file), file) is file:
+            fresh.append(file)
+        while queue:
+            current, loaders = queue.popleft()
+            for library in current.needed:
+                if library in self._driver:
+                    driver.add(library)
+                    continue
+                found = process.names.get(library) or self._find(library, current, loaders)
+                if found is None:
+                    missing.append(Missing(current, library))
+                    continue
+                if library not in process.names:
+                    process.names[library] = found
+                    process.names.setdefault(_name(found), found)
+                    fresh.append(found)
+                if found.path not in seen:
+                    seen.add(found.path)
+                    scope.append(found)
+                    queue.append((found, (*loaders, current)))
+        return Loaded(tuple(scope), tuple(fresh), tuple(missing), frozenset(driver))
+
+    def _find(self, library: str, file: ElfFacts, loaders: tuple[ElfFacts, ...]
+              ) -> ElfFacts | None:
+        for origin, entry in _search_path(file, loaders):
+            path = posixpath.normpath(posixpath.join(_expand(entry, origin), library))
+            if found := self.files.get(path):
+                return found
+        return self._system.get(library)
+
+
+def _search_path(file: ElfFacts, loaders: tuple[ElfFacts, ...]) -> Iterable[tuple[str, str]]:
+    """Yield (folder of the file that says it, entry) in the loader's order."""
+    if file.runpath:
+        return [(posixpath.dirname(file.path), entry) for entry in file.runpath]
+    chain = [file, *(loader for loader in reversed(loaders) if not loader.runpath)]
+    return [(posixpath.dirname(one.path), entry) for one in chain for entry in one.rpath]
+
+
+def _expand(entry: str, origin: str) -> str:
+    return entry.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", origin or ".")
+
+
+def _name(file: ElfFacts) -> str:
+    return file.soname or posixpath.basename(file.path)
+
+
+def _system(base: BaseFacts) -> Mapping[str, ElfFacts]:
+    """Return what the base's loader finds by name: its library folders, not private ones."""
+    found: dict[str, ElfFacts] = {}
+    for elf in base.libraries:
+        folder = posixpath.dirname(elf.path)
+        if fnmatchcase(folder, "*/lib") or fnmatchcase(folder, "*/lib/*-linux-gnu*") \
+                or fnmatchcase(folder, "*/lib64") or "/cuda" in folder:
+            found.setdefault(_name(elf), elf)
+            found.setdefault(posixpath.basename(elf.path), elf)
+    return found

@@ -1,0 +1,75 @@
+"""What no binary says and a verdict needs: load order, the driver's libraries, what may be missing.
+
+The data is ``rules.toml``; each entry has its reason and its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import tomli
+from pydantic import Field
+
+from builder.matrix import Frozen
+
+
+class After(Frozen):
+    """Files that are loaded only when ``loaded`` have been: patterns below site-packages."""
+
+    pattern: str
+    loaded: tuple[str, ...]
+    reason: str
+    link: str
+
+
+class Global(Frozen):
+    """Libraries whose symbols everybody sees, since a program loads them with RTLD_GLOBAL."""
+
+    pattern: str
+    reason: str
+    link: str
+
+
+class Driver(Frozen):
+    """A library that comes from the host's driver, and which symbols it may define."""
+
+    library: str
+    symbols: str
+    reason: str
+
+
+class Excused(Frozen):
+    """Extensions that may fail to load without the image being worse for it."""
+
+    pattern: str
+    reason: str
+    link: str
+
+
+class Rules(Frozen):
+    """All of ``rules.toml``; ``debian`` maps a library to the package that has it."""
+
+    after: tuple[After, ...] = ()
+    visible: tuple[Global, ...] = Field(default=(), alias="global")
+    driver: tuple[Driver, ...] = ()
+    extension: tuple[Excused, ...] = ()
+    debian: Mapping[str, str] = Field(default_factory=dict)
+
+    def excuse(self, path: str) -> Excused | None:
+        """Return why a file may fail to load, None where it may not."""
+        return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)), None)
+
+    def before(self, path: str) -> tuple[str, ...]:
+        """Return the patterns of what is loaded before a file."""
+        return tuple(pattern for rule in self.after if fnmatchcase(path, rule.pattern)
+                     for pattern in rule.loaded)
+
+
+@cache
+def rules() -> Rules:
+    """Read the rules that come with the program."""
+    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    return Rules.model_validate(tomli.loads(text))
