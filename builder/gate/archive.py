@@ -75,7 +75,7 @@ def _too_much(opened: zipfile.ZipFile, size: int) -> Damage | None:
     end = 0
     for item in items:
         if item.header_offset < end:
-            return Damage("zip-bomb", item.filename, "its bytes are another member's too")
+            return Damage("overlapping-members", item.filename, "its bytes are another's too")
         end = item.header_offset + _LOCAL_HEADER_BYTES + item.compress_size
     return None
 

@@ -1,11 +1,11 @@
 """A cubin, the ELF file of a GPU: its architecture and variant, from its header and notes.
 
 The architecture lies in the header's flags: bits 8 to 15 since version 8 of CUDA's ELF ABI, bits 0
-to 7 before. Arch-exact code (``sm_121a``) has a flag there (LLVM's ``EF_CUDA_ACCELERATORS``), or
-says so in its section ``.nv.compat`` (attribute 9, the accelerator target) when it only might use
-what the flag stands for. Code for a family (``sm_120f``) differs from plain code in nothing but
-the assembler's command line, kept in the section ``.note.nv.tkinfo``. Found by comparing what
-NVIDIA's ``ptxas`` writes for each target.
+to 7 before. Arch-exact code (``sm_121a``) has a flag there (LLVM's ``EF_CUDA_ACCELERATORS``) as
+CUDA 12 writes it; CUDA 13 says so in the section ``.nv.compat`` instead (attribute 9, the
+accelerator target). Code for a family (``sm_120f``) differs from plain code in nothing but the
+assembler's command line, kept in the section ``.note.nv.tkinfo``. Found by comparing what
+NVIDIA's ``ptxas`` 12.8 and 13.0 write for each target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _ABI_V8 = 8
 _ACCELERATORS_V7, _ACCELERATORS_V8 = 0x800, 0x8
 _ACCELERATOR_TARGET = 9
 _TARGET = re.compile(rb"-arch[ =]+(?:sm|compute)_\d+([af]?)\b")
-_MAX_SECTIONS = 100_000
 _MAX_NAME = 64
 
 

@@ -14,7 +14,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, BinaryIO, cast
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.construct import ConstructError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
@@ -62,16 +62,38 @@ def read_elf(data: bytes | memoryview | BinaryIO, path: str) -> ElfFacts:
 def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
     if not elf.little_endian or elf.elfclass != 64:
         return ElfFacts(path, _machine(elf), kind=_kind(elf), size=data.size)
-    sections = {section.name: section for section in islice(elf.iter_sections(), _MAX_ENTRIES)}
+    sections = _sections(elf)
+    if ".dynamic" in sections and _is_hollow(sections[".dynamic"]):
+        return ElfFacts(path, _machine(elf), kind="debug", size=data.size)
     versions, needed, offered = _versions(sections)
     defined, undefined = _symbols(elf, sections, data, versions)
     code, damage = _cuda(sections, data, path)
-    if not sections:
-        damage = (*damage, Damage("elf-damaged", path, "has no table of sections"))
+    dynamic = _dynamic(elf)
+    if dynamic and ".dynsym" not in sections:
+        damage = (*damage, Damage("elf-damaged", path, "has no section of symbols"))
     return ElfFacts(
-        path, _machine(elf), interpreter=_interpreter(elf), **_dynamic(elf),
+        path, _machine(elf), interpreter=_interpreter(elf), **dynamic,
         needed_versions=needed, defined=defined, undefined=undefined, cuda=code, size=data.size,
         kind=_kind(elf), defined_versions=offered, damage=damage)
+
+
+def _sections(elf: Any) -> dict[str, Any]:
+    """Return the sections by name, without those that point to one of the wrong kind."""
+    found: dict[str, Any] = {}
+    for number in range(min(elf.num_sections(), _MAX_ENTRIES)):
+        try:
+            section = elf.get_section(number)
+        except ELFParseError:
+            raise
+        except ELFError:
+            continue  # loaders do not look at sections; what is missed here is said by the caller
+        found[section.name] = section
+    return found
+
+
+def _is_hollow(section: Any) -> bool:
+    """Say whether a section is only described, as in a file of debugging information."""
+    return bool(section["sh_type"] == "SHT_NOBITS")
 
 
 def _machine(elf: Any) -> str:
@@ -90,11 +112,14 @@ def _interpreter(elf: Any) -> str:
 
 
 def _dynamic(elf: Any) -> dict[str, Any]:
-    """Return what the dynamic segment says, which is what the loader reads, not the section."""
-    needed: list[str] = []
+    """Return what the dynamic segment says, which is what the loader reads, not the section.
+
+    Nothing for a file without one, which is linked statically.
+    """
     said: dict[str, Any] = {}
     for segment in islice(elf.iter_segments(), _MAX_ENTRIES):
         if isinstance(segment, DynamicSegment):
+            needed = list[str]()
             for tag in islice(cast(Iterator[Any], segment.iter_tags()), _MAX_ENTRIES):
                 match tag.entry.d_tag:
                     case "DT_NEEDED":
@@ -105,7 +130,8 @@ def _dynamic(elf: Any) -> dict[str, Any]:
                         said["rpath"] = _paths(tag.rpath)
                     case "DT_RUNPATH":
                         said["runpath"] = _paths(tag.runpath)
-    return {"needed": tuple(needed), **said}
+            said["needed"] = tuple(needed)
+    return said
 
 
 def _paths(text: str) -> tuple[str, ...]:
@@ -174,7 +200,7 @@ def _unpack(raw: bytes, text: bytes, indices: Iterator[int], versions: dict[int,
 
 
 def _contents(section: Any, data: Metered, what: str) -> bytes:
-    if section["sh_type"] == "SHT_NOBITS":  # a file of debugging information only
+    if _is_hollow(section):
         return b""
     return data.exactly(section["sh_offset"], section["sh_size"], what)
 
@@ -185,7 +211,7 @@ def _cuda(sections: dict[str, Any], data: Metered, path: str
     damage: list[Damage] = []
     for name in FAT_SECTIONS:
         section = sections.get(name)
-        if section is not None and section["sh_type"] != "SHT_NOBITS":
+        if section is not None and not _is_hollow(section):
             found = read_fatbin(data, section["sh_offset"], section["sh_size"])
             code.extend(found.code)
             if found.damage:

@@ -62,11 +62,12 @@ class ElfFacts:
     """One ELF file: ``path`` as installed, relative to site-packages (or absolute in a base).
 
     ``machine`` is ``aarch64`` or ``x86_64``; ``kind`` is ``dyn`` (library or position-independent
-    program), ``exec``, ``rel`` (an object for a linker, which nothing loads); ``interpreter`` is
-    set for programs; ``rpath`` and ``runpath`` keep ``$ORIGIN``. ``needed_versions`` maps a needed
-    library to the symbol versions asked of it (weak ones, which may be missing, left out),
-    ``defined_versions`` are those that it offers itself. Symbols are sorted, without local ones.
-    ``cuda`` is empty for files without GPU code; ``damage`` is what could not be read.
+    program), ``exec``, ``rel`` or ``debug`` (for a linker or a debugger: nothing loads these);
+    ``interpreter`` is set for programs; ``rpath`` and ``runpath`` keep ``$ORIGIN``.
+    ``needed_versions`` maps a needed library to the symbol versions asked of it (weak ones, which
+    may be missing, left out), ``defined_versions`` are those that it offers itself, its own name
+    (the base version) included. Symbols are sorted, without local and hidden ones. ``cuda`` is
+    empty for files without GPU code; ``damage`` is what could not be read.
     """
 
     path: str

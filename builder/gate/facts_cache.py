@@ -60,19 +60,21 @@ def scratch(root: Path) -> Path:
     return folder
 
 
-def encode(facts: WheelFacts) -> bytes:
+def encode(facts: WheelFacts, *, packed: bool = True) -> bytes:
     """Return facts as bytes."""
     names: list[str] = []
     plain = _plain(facts)
     plain["elves"] = [{**_plain(elf), "defined": _groups(elf.defined, names),
                        "undefined": _groups(elf.undefined, names)} for elf in facts.elves]
     text = json.dumps(plain, default=_plain, ensure_ascii=False, separators=(",", ":"))
-    return zlib.compress("\0".join((text, *names)).encode("utf-8", "surrogatepass"), 3)
+    body = "\0".join((text, *names)).encode("utf-8", "surrogatepass")
+    return zlib.compress(body, 3) if packed else body
 
 
-def decode(body: bytes) -> WheelFacts:
+def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     """Return what ``encode`` was given."""
-    text, *names = zlib.decompress(body).decode("utf-8", "surrogatepass").split("\0")
+    plain_body = zlib.decompress(body) if packed else body
+    text, *names = plain_body.decode("utf-8", "surrogatepass").split("\0")
     plain = json.loads(text)
     symbols = iter(names)
     plain["elves"] = tuple(_elf(elf, symbols) for elf in plain["elves"])

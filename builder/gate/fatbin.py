@@ -25,6 +25,7 @@ ARCH_EXACT, FAMILY = 0x100000, 0x200000
 _REGION = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQ12xI8xQ")
 _ALIGNMENT = 8
+_PADDING_BLOCK = 1 << 16
 
 
 class Entry(NamedTuple):
@@ -81,12 +82,15 @@ def _entries(data: Metered, at: int, end: int) -> Iterator[Entry]:
 
 def _next_region(data: Metered, at: int, end: int) -> int:
     """Return where something begins behind the padding at ``at``, or ``end``."""
+    block = _ALIGNMENT  # most regions follow at once; some sections are padded to a page
     while at < end:
         data.seek(at)
-        chunk = data.read(min(_ALIGNMENT, end - at))
-        if any(chunk):
-            break
+        chunk = data.read(min(block, end - at))
+        zeros = len(chunk) - len(chunk.lstrip(b"\0"))
+        if zeros < len(chunk):
+            return at + zeros // _ALIGNMENT * _ALIGNMENT
         at += len(chunk)
+        block = _PADDING_BLOCK
     return at
 
 

@@ -77,7 +77,7 @@ class _Reading:
 
     def member(self, item: zipfile.ZipInfo) -> None:
         """Read one member."""
-        if item.is_dir():
+        if item.filename.endswith("/"):  # item.is_dir() fails for a name that is empty
             return
         try:
             if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -152,7 +152,8 @@ class _Reading:
 
     def _recorded(self) -> Iterator[Damage]:
         if "RECORD" in self._texts:
-            yield from compare(self._texts["RECORD"], self._digests)
+            there = {item.filename for item in self._opened.infolist()}
+            yield from compare(self._texts["RECORD"], self._digests, there)
 
 
 def _is_metadata(item: zipfile.ZipInfo) -> bool:

@@ -1,0 +1,38 @@
+"""Reading bytes of unknown origin within bounds."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from builder.gate.metered import CALL_COST, FREE_BYTES, Metered, UnreadableError
+
+
+def test_reads_as_a_file_does() -> None:
+    data = Metered(io.BytesIO(b"0123456789"))
+    assert (data.size, data.read(4), data.tell(), data.read()) == (10, b"0123", 4, b"456789")
+    assert (data.seek(-3, os.SEEK_END), data.read(99)) == (7, b"789")
+    assert (data.seek(50), data.read(1), data.seek(-49, os.SEEK_CUR)) == (50, b"", 1)
+    assert data.exactly(2, 3, "x") == b"234"
+
+
+def test_a_table_behind_the_end_is_named() -> None:
+    with pytest.raises(UnreadableError, match="the symbol table ends 5 bytes behind the file"):
+        Metered(io.BytesIO(bytes(10))).exactly(8, 7, "the symbol table")
+
+
+def test_nothing_lies_before_the_start() -> None:
+    with pytest.raises(UnreadableError, match="before its own start"):
+        Metered(io.BytesIO(b"x")).seek(-2)
+
+
+def test_the_same_bytes_cannot_be_read_for_ever() -> None:
+    data = Metered(io.BytesIO(bytes(1000)))
+    for _ in range((FREE_BYTES + 1000 // 4) // (1000 + CALL_COST)):
+        data.seek(0)
+        assert len(data.read(1 << 60)) == 1000
+    data.seek(0)
+    with pytest.raises(UnreadableError, match="more reading than such a file can need"):
+        data.read(1 << 60)
