@@ -21,6 +21,7 @@ from builder.base_state import effective_bases, image_tag, local_file, lock_file
 from builder.engine import Engine, ImageFacts
 from builder.errors import LockError, NetworkError
 from builder.fetch_debs import GoneError
+from builder.gate import base_facts
 from builder.matrix import Base
 from builder.workspace import Workspace
 
@@ -74,6 +75,10 @@ def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
         recipe = load_recipe(workspace.root)
         ready = _make(workspace, engine, resolve_slim(recipe, *key), recipe)
     _record(lock_file(workspace), ready.locked)
+    image = engine.inspect(ready.locked.image_id)
+    if image is not None:  # the gate judges by these where there is no engine
+        base_facts.commit(workspace.locks, ready.locked, base_facts.of_image(
+            engine, image, workspace.cache, ready.locked.name))
     return ready
 
 

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from builder import console, process
 from builder.engine_errors import explain
+from builder.errors import EngineError
 
 OWNER_LABEL = "org.sparkyard.run"
 STOP_SECONDS = 5
@@ -153,6 +154,19 @@ class Container:
         words = [*self._docker.words, "container", "exec", self.id, *command]
         with process.stream(words) as child:
             yield child
+
+    @contextmanager
+    def export(self) -> Iterator[BinaryIO]:
+        """Stream its file system as a tar; raises EngineError when the engine stops half-way."""
+        with process.stream([*self._docker.words, "container", "export", self.id],
+                            stderr=None) as child:
+            assert child.stdout is not None
+            yield cast(BinaryIO, child.stdout)
+            while child.stdout.read(1 << 20):  # what the reader left, or the engine waits for ever
+                pass
+            if child.wait() != 0:
+                raise EngineError("the engine did not give the whole file system",
+                                  where=self.spec.image, next_step="see the engine's log")
 
     def copy_into(self, source: Path, target: str) -> None:
         """Copy a file or folder of this machine into the container."""

@@ -27,7 +27,9 @@ IN_MEMORY_BYTES = 24 << 20
 TEXT_LIMIT = 32 << 20
 # Debian's site-packages is called dist-packages; what lies there is the base's own.
 _SITE = re.compile(r"^(.*/(?:site|dist)-packages)/(.+)$")
-_LIBRARY = re.compile(r"\.so(\.[\w.]+)?$")
+# The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
+_LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"
+                      r"^usr/local/cuda[^/]*/(targets/[^/]+/lib|lib64)/[^/]+\.so(\.[\w.]+)?$")
 _PYTHON = re.compile(r"^usr/(?:local/)?bin/python3\.\d+$")
 _INFO = re.compile(r"^[^/]+\.dist-info/(METADATA|WHEEL|RECORD)$")
 # What a closure may compile with at run time; each is a file or a link of a base.

@@ -133,12 +133,10 @@ def _name(file: ElfFacts) -> str:
 
 
 def _system(base: BaseFacts) -> Mapping[str, ElfFacts]:
-    """Return what the base's loader finds by name: its library folders, not private ones."""
+    """Return what the base's loader finds by name."""
     found: dict[str, ElfFacts] = {}
     for elf in base.libraries:
-        folder = posixpath.dirname(elf.path)
-        if fnmatchcase(folder, "*/lib") or fnmatchcase(folder, "*/lib/*-linux-gnu*") \
-                or fnmatchcase(folder, "*/lib64") or "/cuda" in folder:
+        if not elf.interpreter or elf.soname:
             found.setdefault(_name(elf), elf)
             found.setdefault(posixpath.basename(elf.path), elf)
     return found
