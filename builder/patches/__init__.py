@@ -1,0 +1,1 @@
+"""Upstream changes as locked data: declared, fetched, judged and applied exactly."""
