@@ -22,8 +22,7 @@ from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 from elftools.elf.segments import InterpSegment
 
 from builder.gate.facts import Code, Damage, ElfFacts, Symbol
-from builder.gate.fatbin import SECTIONS as FAT_SECTIONS
-from builder.gate.fatbin import read_fatbin
+from builder.gate.fatbin import SECTION, TO_LINK, read_fatbin
 from builder.gate.metered import Metered, UnreadableError
 
 MAGIC = b"\x7fELF"
@@ -67,14 +66,17 @@ def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
         return ElfFacts(path, _machine(elf), kind="debug", size=data.size)
     versions, needed, offered = _versions(sections)
     defined, undefined = _symbols(elf, sections, data, versions)
-    code, damage = _cuda(sections, data, path)
+    code, damage = _cuda(sections.get(SECTION), data, path)
+    to_link, damage_to_link = _cuda(sections.get(TO_LINK), data, path)
+    damage = (*damage, *damage_to_link)
     dynamic = _dynamic(elf)
     if dynamic and ".dynsym" not in sections:
         damage = (*damage, Damage("elf-damaged", path, "has no section of symbols"))
     return ElfFacts(
         path, _machine(elf), interpreter=_interpreter(elf), **dynamic,
-        needed_versions=needed, defined=defined, undefined=undefined, cuda=code, size=data.size,
-        kind=_kind(elf), defined_versions=offered, damage=damage)
+        needed_versions=needed, defined=defined, undefined=undefined, cuda=code,
+        cuda_to_link=to_link, size=data.size, kind=_kind(elf), defined_versions=offered,
+        damage=damage)
 
 
 def _sections(elf: Any) -> dict[str, Any]:
@@ -205,15 +207,10 @@ def _contents(section: Any, data: Metered, what: str) -> bytes:
     return data.exactly(section["sh_offset"], section["sh_size"], what)
 
 
-def _cuda(sections: dict[str, Any], data: Metered, path: str
+def _cuda(section: Any, data: Metered, path: str
           ) -> tuple[tuple[Code, ...], tuple[Damage, ...]]:
-    code: list[Code] = []
-    damage: list[Damage] = []
-    for name in FAT_SECTIONS:
-        section = sections.get(name)
-        if section is not None and not _is_hollow(section):
-            found = read_fatbin(data, section["sh_offset"], section["sh_size"])
-            code.extend(found.code)
-            if found.damage:
-                damage.append(Damage("fatbin-damaged", path, f"{name}: {found.damage}"))
-    return tuple(code), tuple(damage)
+    if section is None or _is_hollow(section):
+        return (), ()
+    found = read_fatbin(data, section["sh_offset"], section["sh_size"])
+    wrong = Damage("fatbin-damaged", path, f"{section.name}: {found.damage}")
+    return found.code, (wrong,) if found.damage else ()

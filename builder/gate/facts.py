@@ -67,7 +67,8 @@ class ElfFacts:
     ``needed_versions`` maps a needed library to the symbol versions asked of it (weak ones, which
     may be missing, left out), ``defined_versions`` are those that it offers itself, its own name
     (the base version) included. Symbols are sorted, without local and hidden ones. ``cuda`` is
-    empty for files without GPU code; ``damage`` is what could not be read.
+    what the driver may load, ``cuda_to_link`` what only a device linker could use (dead weight);
+    both are empty for files without GPU code. ``damage`` is what could not be read.
     """
 
     path: str
@@ -83,6 +84,7 @@ class ElfFacts:
     cuda: tuple[Code, ...] = ()
     size: int = 0
     kind: str = "dyn"
+    cuda_to_link: tuple[Code, ...] = ()
     defined_versions: tuple[str, ...] = ()
     damage: tuple[Damage, ...] = ()
 

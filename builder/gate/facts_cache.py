@@ -16,6 +16,7 @@ import gc
 import hashlib
 import json
 import os
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from typing import Any
 
 from builder.gate.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
 
-READER = "1"  # to be raised when a reader finds more, or other things, than before
+READER = "2"  # to be raised when a reader finds more, or other things, than before
 
 
 def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
@@ -47,7 +48,7 @@ def save(root: Path, facts: WheelFacts) -> None:
     """Keep the facts of a wheel."""
     body = encode(facts)
     path = _place(root, facts.sha256)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     temporary.replace(path)
@@ -112,7 +113,8 @@ def _elf(plain: dict[str, Any], names: Iterator[str]) -> ElfFacts:
         plain[field] = tuple(plain[field])
     plain["needed_versions"] = tuple((library, tuple(versions))
                                      for library, versions in plain["needed_versions"])
-    plain["cuda"] = tuple(map(_code, plain["cuda"]))
+    for field in ("cuda", "cuda_to_link"):
+        plain[field] = tuple(map(_code, plain[field]))
     plain["damage"] = tuple(Damage(**one) for one in plain["damage"])
     return ElfFacts(**plain)
 

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from builder.gate.facts import Code, Form
 from builder.gate.metered import Metered, UnreadableError
 
-SECTIONS = (".nv_fatbin", "__nv_relfatbin")  # the second holds code that is linked on the device
+SECTION = ".nv_fatbin"
+TO_LINK = "__nv_relfatbin"  # relocatable device code, linked into some other region
 MAGIC = 0xBA55ED50
 FORMS = {1: Form.PTX, 2: Form.SASS}  # others (8: NVVM, 64: LTO code) run on no GPU as they are
 ARCH_EXACT, FAMILY = 0x100000, 0x200000

@@ -77,7 +77,8 @@ def test_local_and_hidden_symbols_are_left_out() -> None:
 def test_gpu_code_and_its_damage() -> None:
     whole = fatbin((2, 120, 0), (2, 121, 0x100000))
     facts = read_elf(elf_file(sections={".nv_fatbin": whole, "__nv_relfatbin": whole[:-8]}), "x.so")
-    assert [code.name for code in facts.cuda] == ["sm_120", "sm_121a", "sm_120"]
+    assert [code.name for code in facts.cuda] == ["sm_120", "sm_121a"]
+    assert [code.name for code in facts.cuda_to_link] == ["sm_120"]
     assert facts.damage == (
         Damage("fatbin-damaged", "x.so", facts.damage[0].detail),)
     assert "__nv_relfatbin: the entry at byte" in facts.damage[0].detail
