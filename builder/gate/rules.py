@@ -49,6 +49,14 @@ class Excused(Frozen):
     link: str
 
 
+class Collision(Frozen):
+    """A path that several wheels bring, which nothing reads at run time."""
+
+    pattern: str
+    reason: str
+    link: str
+
+
 class Rules(Frozen):
     """All of ``rules.toml``; ``debian`` maps a library to the package that has it."""
 
@@ -56,6 +64,7 @@ class Rules(Frozen):
     visible: tuple[Global, ...] = Field(default=(), alias="global")
     driver: tuple[Driver, ...] = ()
     extension: tuple[Excused, ...] = ()
+    collision: tuple[Collision, ...] = ()
     debian: Mapping[str, str] = Field(default_factory=dict)
 
     def excuse(self, path: str) -> Excused | None:

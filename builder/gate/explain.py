@@ -1,0 +1,39 @@
+"""What each code of a finding means; the data is ``explain.toml``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import tomli
+
+from builder.errors import UsageError
+from builder.matrix import Frozen
+from builder.parse import suggestion
+
+
+class Explanation(Frozen):
+    """One code: the field failure that it stands for, what it means, what to do."""
+
+    number: str = ""
+    title: str
+    meaning: str
+    remedy: str
+
+
+@cache
+def explanations() -> dict[str, Explanation]:
+    """Read the explanations that come with the program, by code."""
+    raw = tomli.loads(Path(__file__).with_name("explain.toml").read_text(encoding="utf-8"))
+    return {code: Explanation.model_validate(entry) for code, entry in raw.items()}
+
+
+def explain(code: str) -> Explanation:
+    """Return what a code or an F-number means; raises UsageError for one that nobody knows."""
+    known = explanations()
+    found = known.get(code) or next(
+        (entry for entry in known.values() if entry.number == code.upper()), None)
+    if found is None:
+        raise UsageError(f"the gate has no code {code}", where="--explain",
+                         next_step=suggestion(code, list(known)))
+    return found

@@ -1,0 +1,49 @@
+"""What is wrong with the wheels as archives, and where two of them want one path."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from builder.gate.facts import Damage, WheelFacts
+from builder.gate.findings import Finding, Severity
+from builder.gate.rules import Rules, rules
+
+# Everything else that is damaged is an error: such a wheel must not enter an image.
+MILD = {"record-unlisted": Severity.WARNING, "elf-damaged": Severity.WARNING,
+        "fatbin-damaged": Severity.WARNING}
+NEXT_STEP = "lock another version of it; as published, it cannot be trusted to install whole"
+
+
+def check_hygiene(wheels: Sequence[WheelFacts], known: Rules | None = None
+                  ) -> tuple[Finding, ...]:
+    """Return damage first, then the files that two wheels bring with different bytes."""
+    damage = [_damaged(wheel, one) for wheel in wheels for one in wheel.damage]
+    return (*damage, *_collisions(wheels, known or rules()))
+
+
+def _damaged(wheel: WheelFacts, damage: Damage) -> Finding:
+    severity = MILD.get(damage.code, Severity.ERROR)
+    where = f"{damage.file} " if damage.file else ""
+    return Finding(damage.code, "", f"{where}in {wheel.file}: {damage.detail}",
+                   NEXT_STEP if severity is Severity.ERROR else "tell its publisher",
+                   severity, wheel.file, damage.file, found=damage.detail)
+
+
+def _collisions(wheels: Sequence[WheelFacts], known: Rules) -> Iterator[Finding]:
+    owners: dict[str, dict[str, str]] = defaultdict(dict)
+    for wheel in wheels:
+        for path, digest in wheel.members:
+            owners[path].setdefault(digest, wheel.file)
+    for path, files in sorted(owners.items()):
+        if len(files) > 1:
+            rule = next((rule for rule in known.collision if fnmatchcase(path, rule.pattern)),
+                        None)
+            names = sorted(files.values())
+            yield Finding(
+                "file-collision", "", f"{path} comes with different bytes from "
+                f"{' and '.join(names)}" + (f"; {rule.reason}" if rule else ""),
+                rule.link if rule else "leave one of them out, or tell their publishers",
+                Severity.NOTE if rule else Severity.WARNING, names[-1], path,
+                expected="one owner", found=", ".join(names))
