@@ -3,7 +3,8 @@
 1. A layer for each wheel over 20 MB, by name.
 2. One for all smaller wheels, under 100 MB: its largest members get layers of their own until
    it is.
-3. One for every ``.dist-info``, ``pyvenv.cfg`` and the links to Python.
+3. One for every ``.dist-info``, ``pyvenv.cfg`` and the links to Python. What patches change in a
+   wheel lies in a small layer below it (``builder.patches.overlay``).
 
 A bump of one wheel changes its own layer, or the second, and the third. Each wheel is unpacked
 and compiled once, into tars that stay in the store under the digest of what they depend on; a
@@ -16,7 +17,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,14 +58,22 @@ class Groups:
     shared: tuple[Piece, ...]
 
 
+# Gives a wheel another metadata tar and a layer to lie over all wheels; None: it is as published.
+Overlay = Callable[[Piece, Layout, BytecodeCompiler], tuple[Piece, StoredLayer] | None]
+
+
+def no_overlay(piece: Piece, layout: Layout, compiler: BytecodeCompiler) -> None:
+    """Leave every wheel as it was published."""
+
+
 def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[LockedWheel, Path],
-                compiler: BytecodeCompiler, requested: Collection[str] = ()
-                ) -> tuple[StoredLayer, ...]:
+                compiler: BytecodeCompiler, requested: Collection[str] = (),
+                overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
     """Return the image's layers from the lowest to the topmost; make what the store lacks.
 
     ``base_python`` is the base's full version, ``requested`` the canonical names of the
-    distributions that were asked for by name. Each layer's ``facts`` hold its ``kind`` and the
-    file names of its ``wheels``. Raises UsageError for a wheel that must not enter an image,
+    distributions that were asked for by name, ``overlay`` what patches wheels. Each
+    layer's ``facts`` hold its ``kind`` and the file names of its ``wheels``. Raises UsageError for a wheel that must not enter an image,
     DiskError before or when the disk is full, EngineError from the compiler.
     """
     _check(lock, base_python, compiler)
@@ -73,7 +82,12 @@ def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[Lock
     pieces = _pieces(ordered, layout, store, wheels, compiler)
     groups = group(pieces)
     shared = _shared_layer(groups, layout, store)
+    over = {piece.wheel.name: found for piece in pieces
+            if (found := overlay(piece, layout, compiler))}
+    pieces = [over[piece.wheel.name][0] if piece.wheel.name in over else piece
+              for piece in pieces]
     layers = [*(piece.files for piece in groups.own), *([shared] if shared else []),
+              *(layer for _, layer in over.values()),
               _environment_layer(pieces, frozenset(requested), layout, store)]
     if len(layers) > LAYER_LIMIT:
         raise UsageError(f"{len(layers)} layers are too many for an image", where=lock.cell,

@@ -165,7 +165,7 @@ class _Patched:
     def _text(self, file: FilePatch, data: bytes) -> bytes:
         if not file.hunks:
             return data
-        image = _Image(data)
+        image = Image(data)
         for hunk in file.hunks:
             found = image.find(hunk)
             if found is None:
@@ -184,7 +184,7 @@ def _unready(file: FilePatch, tree: Tree, gone: set[str]) -> Iterator[Conflict]:
         yield Conflict(file.new, "is there already")
 
 
-class _Image:
+class Image:
     """The lines of a file while its hunks are applied one by one."""
 
     def __init__(self, data: bytes) -> None:

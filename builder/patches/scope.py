@@ -1,0 +1,73 @@
+"""Which files of a diff concern a wheel, and where they lie in it.
+
+A repository's ``vllm/…`` (or ``src/transformers/…``) is the wheel's ``vllm/…``. Tests and
+documents are left out, as their hunks fail for reasons that no server has; what is compiled
+cannot be patched in a wheel at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from builder.patches.filepatch import FilePatch
+
+LEAVE = ("tests/*", "test/*", "*/tests/*", "docs/*", "doc/*", "examples/*", "benchmarks/*", ".*",
+         "*.md", "*.rst")
+COMPILED = ("csrc/*", "*/csrc/*", "cmake/*", "CMakeLists.txt", "*/CMakeLists.txt", "setup.py",
+            "setup.cfg", "pyproject.toml", "rust/*", "Cargo.toml", "*.cu", "*.cuh", "*.cpp",
+            "*.cc", "*.c", "*.h", "*.hpp", "*.cmake", "*.rs", "*.pyx")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A diff taken apart for one wheel: ``files`` have the wheel's own paths."""
+
+    files: tuple[FilePatch, ...]
+    compiled: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequence[str] = (),
+             leave: Sequence[str] = ()) -> Scope:
+    """Sort the files of a diff for a wheel whose top folders are ``packages``.
+
+    With ``take`` only what its globs match remains; ``leave`` comes beside the default. A glob's
+    ``*`` matches slashes. A rename counts with both its paths.
+    """
+    chosen: list[FilePatch] = []
+    compiled: list[str] = []
+    left_out: list[str] = []
+    for file in files:
+        if all(_is_left(path, take, leave) for path in file.paths):
+            left_out += file.paths
+        elif any(_matches(path, COMPILED) for path in file.paths):
+            compiled += file.paths
+        elif mapped := _mapped(file, packages):
+            chosen.append(mapped)
+        else:
+            left_out += file.paths
+    return Scope(tuple(chosen), tuple(compiled), tuple(left_out))
+
+
+def _is_left(path: str, take: Sequence[str], leave: Sequence[str]) -> bool:
+    if _matches(path, leave):
+        return True
+    return not _matches(path, take) if take else _matches(path, LEAVE)
+
+
+def _matches(path: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(path, glob) for glob in globs)
+
+
+def _mapped(file: FilePatch, packages: frozenset[str]) -> FilePatch | None:
+    """Return the file under the wheel's paths; None where it is no part of any of them.
+
+    A rename that leaves the packages, or enters them, is kept: the wheel has no such file, which
+    is then a conflict and not silence.
+    """
+    old, new = (path.removeprefix("src/") for path in (file.old, file.new))
+    if not {old.partition("/")[0], new.partition("/")[0]} & packages:
+        return None
+    return replace(file, old=old, new=new)

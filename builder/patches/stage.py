@@ -1,0 +1,133 @@
+"""The patch stage of a build: locked wheels and the series for each into what the layers need.
+
+``judge -> (a required patch does not apply: stop) -> revision -> overlay, or a repacked wheel``
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from builder.disk import disk_errors
+from builder.errors import PatchError
+from builder.layers import Overlay, no_overlay
+from builder.lock import Lock, LockedWheel
+from builder.patches.overlay import overlay_of
+from builder.patches.revision import Revision, patched_version
+from builder.patches.status import Candidate, Standing, Verdict, applied_tags, judge, require
+from builder.patches.wheel import write_wheel
+from builder.patches.wheel_tree import open_tree
+from builder.store import Store
+
+LABEL = "org.sparkyard.patched."  # and the distribution: the version that a patched image has
+
+Series = Mapping[str, Sequence[Candidate]]  # by the name of the wheel that it is for
+
+
+@dataclass(frozen=True)
+class Patched:
+    """A cell with its patches: the lock and the wheels that the layers are made of.
+
+    ``versions`` are those of the patched distributions, ``words`` what is to be said about
+    patches that were left out, ``overlay`` goes to ``make_layers``.
+    """
+
+    lock: Lock
+    wheels: Mapping[LockedWheel, Path]
+    overlay: Overlay = no_overlay
+    versions: Mapping[str, str] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the image labels that tell the patched versions."""
+        return {LABEL + name: version for name, version in sorted(self.versions.items())}
+
+
+def apply_series(lock: Lock, wheels: Mapping[LockedWheel, Path], series: Series, store: Store
+                 ) -> Patched:
+    """Judge and apply every series; raises PatchError when a required patch does not apply."""
+    revisions: dict[str, Revision] = {}
+    verdicts: list[Verdict] = []
+    words: list[str] = []
+    for name, candidates in sorted(series.items()):
+        wheel = lock.wheel(name)
+        if wheel is None:
+            raise PatchError(f"patches are declared for {name}, which the cell does not have",
+                             where=lock.cell, next_step="restrict the patch to other cells")
+        found, revision = revise(wheel, wheels[wheel], candidates)
+        words += require(lock.cell, candidates, found)
+        verdicts += found
+        if revision:
+            revisions[name] = revision
+    repacked = {name: _repack(revision, wheels, store)
+                for name, revision in revisions.items() if revision.deletes}
+    over = {name: revision for name, revision in revisions.items() if not revision.deletes}
+    changed, paths = _replaced(lock, wheels, repacked)
+    return Patched(changed, paths, overlay_of(over, store) if over else no_overlay,
+                   {name: revision.version for name, revision in revisions.items()},
+                   tuple(verdicts), tuple(words))
+
+
+def revise(wheel: LockedWheel, path: Path, series: Sequence[Candidate]
+           ) -> tuple[tuple[Verdict, ...], Revision | None]:
+    """Return the verdicts of a series on a wheel, and the revision, if anything changes."""
+    with open_tree(path) as tree:
+        judged = judge(tree, series)
+    tags = applied_tags(series, judged.verdicts)
+    if not tags:
+        return judged.verdicts, None
+    applied = [candidate for candidate, verdict in zip(series, judged.verdicts, strict=True)
+               if verdict.standing is Standing.APPLIES]
+    provenance = {"wheel": {"file": wheel.file, "sha256": wheel.sha256},
+                  "patches": [_origin(candidate) for candidate in applied]}
+    return judged.verdicts, Revision(wheel, patched_version(wheel.version, tags), judged.changes,
+                                     provenance)
+
+
+def patched_wheel(revision: Revision, source: Path, folder: Path) -> Path:
+    """Write the patched wheel file into ``folder``, complete or not at all; return its path."""
+    target = folder / revision.file
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with disk_errors(folder, "while a patched wheel was written"):
+            write_wheel(source, temporary, revision)
+            temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def _origin(candidate: Candidate) -> dict[str, object]:
+    assert candidate.diff is not None
+    return {"id": candidate.id, "sha256": hashlib.sha256(candidate.diff).hexdigest(),
+            "undo": candidate.undo, "take": list(candidate.take), "leave": list(candidate.leave)}
+
+
+def _repack(revision: Revision, wheels: Mapping[LockedWheel, Path], store: Store
+            ) -> tuple[LockedWheel, Path]:
+    """Put the patched wheel into the store as a wheel of its own."""
+    with store.temporary("wheel") as folder:
+        folder.mkdir()
+        path = patched_wheel(revision, wheels[revision.wheel], folder)
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        wheel = revision.wheel.model_copy(update={
+            "version": revision.version, "file": revision.file, "sha256": digest,
+            "size": path.stat().st_size})
+        return wheel, store.find_wheel(wheel) or store.add_wheel(wheel, path)
+
+
+def _replaced(lock: Lock, wheels: Mapping[LockedWheel, Path],
+              repacked: Mapping[str, tuple[LockedWheel, Path]]
+              ) -> tuple[Lock, Mapping[LockedWheel, Path]]:
+    if not repacked:
+        return lock, wheels
+    members = tuple(repacked[wheel.name][0] if wheel.name in repacked else wheel
+                    for wheel in lock.wheels)
+    paths = {wheel: path for wheel, path in wheels.items() if wheel.name not in repacked}
+    return lock.model_copy(update={"wheels": members}), {**paths, **dict(repacked.values())}

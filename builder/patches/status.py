@@ -1,0 +1,195 @@
+"""What a series of patches comes to on a wheel, before anything is built and without a checkout.
+
+Each patch is judged on the wheel as the patches before it left it. One that is upstream or
+superseded is dropped with a word, one that does not apply hurts itself only: the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from builder.errors import PatchError
+from builder.lock import write_text
+from builder.matrix import Frozen
+from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
+from builder.patches.diff import parse_diff
+from builder.patches.filepatch import FilePatch, reverse
+from builder.patches.scope import COMPILED, LEAVE, Scope, scope_of
+from builder.patches.superseded import is_met
+from builder.patches.wheel_tree import WheelTree, open_tree
+
+FORMAT = 1  # raise it when the same patches are to be judged otherwise
+
+
+class Standing(StrEnum):
+    """What a patch is to a wheel."""
+
+    APPLIES = "applies"
+    UPSTREAM = "already upstream"
+    SUPERSEDED = "superseded"
+    CONFLICT = "conflict"
+    COMPILE = "needs a compile"
+    UNRESOLVED = "unresolved"
+
+
+FATAL = frozenset({Standing.CONFLICT, Standing.COMPILE, Standing.UNRESOLVED})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One patch to be judged: ``diff`` is None where its bytes cannot be had.
+
+    ``id`` is for people (``vllm-project/vllm#38909``), ``tag`` its part of the patched version
+    (``38909``). ``undo`` says that the diff is to be taken back.
+    """
+
+    id: str
+    tag: str
+    diff: bytes | None
+    required: bool = True
+    undo: bool = False
+    take: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what its standing depends on, beside the wheel."""
+        digest = None if self.diff is None else hashlib.sha256(self.diff).hexdigest()
+        return self.id, digest, self.undo, self.take, self.leave
+
+
+class Verdict(Frozen):
+    """One patch on one wheel: its standing, and why."""
+
+    id: str
+    standing: Standing
+    detail: str = ""
+    conflicts: tuple[Conflict, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """Return the verdict in a line and its conflicts below, for people."""
+        first = f"{self.id}: {self.standing}" + (f" ({self.detail})" if self.detail else "")
+        return "\n".join([first, *(str(conflict) for conflict in self.conflicts)])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A whole series on one wheel: a verdict for each patch, and what those that apply change."""
+
+    verdicts: tuple[Verdict, ...]
+    changes: Mapping[str, Blob | None] = field(default_factory=dict)
+
+
+def judge(tree: WheelTree, series: Sequence[Candidate]) -> Judged:
+    """Judge a series in its order on a wheel's sources."""
+    done = Layered(tree)
+    verdicts: list[Verdict] = []
+    for candidate in series:
+        verdict, changes = _judge_one(candidate, tree, done)
+        verdicts.append(verdict)
+        done.add(changes)
+    return Judged(tuple(verdicts), done.changes)
+
+
+def standings(wheel: Path, sha256: str, series: Sequence[Candidate], cache: Path
+              ) -> tuple[Verdict, ...]:
+    """Return the verdicts on a wheel file, from ``cache`` where they were found before.
+
+    They depend on the wheel's bytes and the patches' alone, so cells that share both share them.
+    """
+    place = cache / "patches" / "standings" / f"{series_key(sha256, series)}.json"
+    reader = TypeAdapter(tuple[Verdict, ...])
+    try:
+        return reader.validate_json(place.read_bytes())
+    except (OSError, ValidationError):
+        pass  # not judged yet, or unreadable: judged again
+    with open_tree(wheel) as tree:
+        verdicts = judge(tree, series).verdicts
+    write_text(place, reader.dump_json(verdicts).decode() + "\n")
+    return verdicts
+
+
+def series_key(sha256: str, series: Sequence[Candidate]) -> str:
+    """Return the digest of all that the verdicts of a series depend on."""
+    text = json.dumps([FORMAT, LEAVE, COMPILED, sha256, [one.key for one in series]])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def applied_tags(series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return the version tags of the patches that apply, in order."""
+    return tuple(candidate.tag for candidate, verdict in zip(series, verdicts, strict=True)
+                 if verdict.standing is Standing.APPLIES)
+
+
+def require(cell: str, series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> list[str]:
+    """Raise PatchError when a required patch does not apply; else return a word on each other."""
+    failed = [verdict for candidate, verdict in zip(series, verdicts, strict=True)
+              if candidate.required and verdict.standing in FATAL]
+    if failed:
+        raise PatchError("a required patch does not apply\n"
+                         + "\n".join(verdict.line for verdict in failed), where=cell,
+                         next_step="see `sparkyard patch status`; drop the patch, restrict it to "
+                         "other versions, or mark it optional")
+    return [f"patch {verdict.id} left out: {verdict.standing}"
+            + (f" ({verdict.detail})" if verdict.detail else "")
+            for verdict in verdicts if verdict.standing is not Standing.APPLIES]
+
+
+def _judge_one(candidate: Candidate, tree: WheelTree, done: Layered
+               ) -> tuple[Verdict, Mapping[str, Blob | None]]:
+    if candidate.diff is None:
+        return Verdict(id=candidate.id, standing=Standing.UNRESOLVED,
+                       detail="its bytes cannot be had"), {}
+    try:
+        files = parse_diff(candidate.diff, candidate.id)
+        scope = scope_of(files, tree.packages, candidate.take, candidate.leave)
+        standing, detail, applied = _standing(candidate, scope, tree, done)
+    except PatchError as error:
+        return Verdict(id=candidate.id, standing=Standing.CONFLICT, detail=error.what), {}
+    verdict = Verdict(id=candidate.id, standing=standing, detail=detail,
+                      conflicts=applied.conflicts if standing is Standing.CONFLICT else (),
+                      left_out=scope.left_out)
+    return verdict, applied.changes if standing is Standing.APPLIES else {}
+
+
+def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
+              ) -> tuple[Standing, str, Applied]:
+    if scope.compiled:
+        return Standing.COMPILE, f"it touches {', '.join(scope.compiled[:3])}", Applied()
+    if not scope.files:
+        return Standing.CONFLICT, "it touches nothing that the wheel holds", Applied()
+    files = reverse(scope.files) if candidate.undo else scope.files
+    applied, undone = apply_files(files, done), _undone(files, tree)
+    # Repeated lines can let a patch go in twice: of two ways that work, the nearer one is meant.
+    if undone and (applied.conflicts or undone.moved <= applied.moved):
+        return Standing.UPSTREAM, _moved("found in the wheel", undone), applied
+    if not applied.conflicts:
+        return Standing.APPLIES, _moved("", applied), applied
+    if _undone(files, done):
+        return Standing.SUPERSEDED, "an earlier patch of the series brings it", applied
+    if is_met(files, tree):
+        return Standing.SUPERSEDED, "the wheel has its lines, in another form", applied
+    return Standing.CONFLICT, f"{len(applied.conflicts)} places", applied
+
+
+def _undone(files: Sequence[FilePatch], tree: Tree) -> Applied | None:
+    """Return what taking the patch back comes to, where that is possible."""
+    try:
+        found = apply_files(reverse(files), tree)
+    except PatchError:
+        return None
+    return None if found.conflicts else found
+
+
+def _moved(detail: str, applied: Applied) -> str:
+    shift = f"moved by {applied.moved} lines" if applied.moved else ""
+    return ", ".join(part for part in (detail, shift) if part)

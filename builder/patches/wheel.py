@@ -1,0 +1,89 @@
+"""A patched wheel as a file: the published one's members as they are, but for what changed.
+
+Unchanged members are copied still compressed and changed ones stored plain, so that the bytes do
+not depend on the machine's zlib: the same wheel and patches give the same file anywhere.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from installer.records import parse_record_file
+
+from builder.distinfo import render
+from builder.errors import PatchError
+from builder.patches.apply import Blob
+from builder.patches.revision import PROVENANCE, Revision
+from builder.tarball import chunks_of
+
+_TIME = (1980, 1, 1, 0, 0, 0)
+_LOCAL = struct.Struct("<26xHH")  # the lengths of name and extra field, at a member's data
+
+
+def write_wheel(source: Path, target: Path, revision: Revision) -> None:
+    """Write the patched form of ``source`` to ``target``; the caller gives it its final name."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", allowZip64=True) as new:
+        info = next((item.filename.partition("/")[0] for item in old.infolist()
+                     if item.filename.endswith(".dist-info/RECORD")), None)
+        if info is None:
+            raise PatchError("the wheel has no RECORD", where=source.name,
+                             next_step="lock another wheel")
+        record, fresh = f"{info}/RECORD", _fresh(old, info, revision)
+        for item in old.infolist():
+            name = revision.renamed(item.filename)
+            if name not in fresh and item.filename != record and \
+                    revision.changes.get(item.filename, item) is not None:
+                _copy(old, item, new, name)
+        for name, blob in sorted(fresh.items()):
+            _store(new, name, blob)
+        rows = [row[:3] for row in parse_record_file(old.read(record).decode().splitlines())]
+        gone = frozenset(path for path, blob in revision.changes.items() if blob is None)
+        signed = revision.rows(rows, {name: blob.data for name, blob in fresh.items()}, gone)
+        folder = revision.renamed(record).partition("/")[0]
+        _store(new, f"{folder}/RECORD", Blob(render(signed, folder)))
+
+
+def _fresh(old: zipfile.ZipFile, info: str, revision: Revision) -> dict[str, Blob]:
+    """Return the files that are new or changed, by their names in the patched wheel."""
+    fresh = {path: blob for path, blob in revision.changes.items() if blob}
+    metadata = f"{info}/METADATA"
+    fresh[revision.renamed(metadata)] = Blob(revision.metadata(old.read(metadata)))
+    fresh[revision.renamed(f"{info}/{PROVENANCE}")] = Blob(revision.note)
+    return fresh
+
+
+def _store(archive: zipfile.ZipFile, name: str, blob: Blob) -> None:
+    item = zipfile.ZipInfo(name, _TIME)
+    item.create_system = 3
+    item.external_attr = (0o100755 if blob.executable else 0o100644) << 16
+    archive.writestr(item, blob.data)
+
+
+def _copy(old: zipfile.ZipFile, item: zipfile.ZipInfo, new: zipfile.ZipFile, name: str) -> None:
+    """Copy one member without inflating it, under ``name``."""
+    fresh = copy.copy(item)
+    fresh.filename = fresh.orig_filename = name
+    fresh.flag_bits &= ~0x08  # the sizes stand in the header, not behind the data
+    fresh.extra, fresh.comment, fresh.date_time = b"", b"", _TIME
+    assert old.fp is not None
+    assert new.fp is not None
+    fresh.header_offset = new.fp.tell()
+    new.fp.write(fresh.FileHeader(zip64=None))
+    for chunk in _compressed(old.fp, item):
+        new.fp.write(chunk)
+    new.start_dir = new.fp.tell()
+    new.filelist.append(fresh)
+    new.NameToInfo[name] = fresh
+    new._didModify = True  # type: ignore[attr-defined]
+
+
+def _compressed(stream: IO[bytes], item: zipfile.ZipInfo) -> Iterator[bytes]:
+    stream.seek(item.header_offset)
+    names, extra = _LOCAL.unpack(stream.read(_LOCAL.size))
+    stream.seek(names + extra, 1)
+    yield from chunks_of(stream, item.compress_size)  # type: ignore[arg-type]

@@ -1,0 +1,183 @@
+"""A patched wheel as a layer over the published one, and as a file: the same, byte for byte."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import platform
+import struct
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from patch_wheels import diff, digest, locked, make_wheel
+
+from builder.bytecode import compiler_here
+from builder.errors import PatchError
+from builder.layers import make_layers
+from builder.lock import Lock
+from builder.patches.revision import PROVENANCE, patched_version
+from builder.patches.stage import Patched, apply_series, patched_wheel, revise
+from builder.patches.status import Candidate
+from builder.store import Store, StoredLayer
+
+PYTHON = platform.python_version()
+MINOR = ".".join(PYTHON.split(".")[:2])
+TAG = f"cpython-{MINOR.replace('.', '')}"
+SITE = f"opt/sparkyard/lib/python{MINOR}/site-packages"
+FILES = {"vllm/__init__.py": b"WORD = 'old'\n", "vllm/kept.py": b"KEPT = 1\n",
+         "vllm/data.bin": bytes(21_000_000)}
+CHANGE = diff("vllm/__init__.py", "WORD = 'old'\n", "WORD = 'new'\n") \
+    + diff("vllm/added.py", None, "ADDED = 1\n")
+DELETE = diff("vllm/kept.py", "KEPT = 1\n", None)
+NAME = "vllm-1.0+sy.7"
+
+
+def patched(folder: Path, data: bytes, files: Mapping[str, bytes] = FILES
+            ) -> tuple[Patched, tuple[StoredLayer, ...]]:
+    """Make the layers of one wheel with one patch, in a store of their own."""
+    folder.mkdir(exist_ok=True)
+    path = make_wheel(folder, files)
+    store, wheel = Store(folder / "store"), locked(path)
+    lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=(wheel,))
+    result = apply_series(lock, {wheel: path}, {"vllm": [Candidate("#7", "7", data)]}, store)
+    with compiler_here(PYTHON, sys.executable) as compiler:
+        return result, make_layers(result.lock, PYTHON, store, result.wheels, compiler, (),
+                                   result.overlay)
+
+
+def image(layers: tuple[StoredLayer, ...]) -> dict[str, bytes]:
+    """Return the files of all layers, the later ones over the earlier."""
+    found = {}
+    for layer in layers:
+        with tarfile.open(layer.path) as tar:
+            for member in tar:
+                stream = tar.extractfile(member) if member.isfile() else None
+                if stream:
+                    found[member.name.removeprefix(f"{SITE}/")] = stream.read()
+    return found
+
+
+def record_is_true(files: Mapping[str, bytes], info: str) -> bool:
+    """Say whether RECORD tells the hash of every file, and of no file that is not there."""
+    rows = {row[0]: row[1] for row in csv.reader(files[f"{info}/RECORD"].decode().splitlines())}
+    inside = {name: data for name, data in files.items() if not name.startswith("opt/")}
+    return rows == {name: "" if name.endswith("/RECORD") else digest(data)
+                    for name, data in inside.items()}
+
+
+def test_a_change_is_a_small_layer_over_the_wheels_own(tmp_path: Path) -> None:
+    published = patched(tmp_path / "0", diff("vllm/none.py", None, "X = 1\n"))[1]
+    result, layers = patched(tmp_path / "1", CHANGE)
+    assert [layer.facts["kind"] for layer in layers] == ["wheel", "overlay", "environment"]
+    assert layers[0].digest == published[0].digest
+    assert layers[1].size < 20_000
+    assert result.versions == {"vllm": "1.0+sy.7"}
+    files = image(layers)
+    assert files["vllm/__init__.py"] == b"WORD = 'new'\n"
+    assert files["vllm/added.py"] == b"ADDED = 1\n"
+    assert record_is_true(files, f"{NAME}.dist-info")
+
+
+def test_one_distribution_with_the_patched_version_and_its_provenance(tmp_path: Path) -> None:
+    files = image(patched(tmp_path, CHANGE)[1])
+    infos = {name.split("/")[0] for name in files if ".dist-info/" in name}
+    assert infos == {f"{NAME}.dist-info"}
+    metadata = files[f"{NAME}.dist-info/METADATA"].decode()
+    assert "\nVersion: 1.0+sy.7\n" in metadata
+    assert metadata.endswith("\nVersion: in the text\n")
+    origin = json.loads(files[f"{NAME}.dist-info/{PROVENANCE}"])
+    assert origin["wheel"]["file"] == "vllm-1.0-py3-none-any.whl"
+    assert origin["patches"][0]["sha256"] == hashlib.sha256(CHANGE).hexdigest()
+
+
+def test_bytecode_is_of_the_patched_source(tmp_path: Path) -> None:
+    files = image(patched(tmp_path, CHANGE)[1])
+    for name in ("__init__", "added"):
+        data = files[f"vllm/__pycache__/{name}.{TAG}.pyc"]
+        assert struct.unpack("<I", data[4:8])[0] == 0b11
+    assert b"new" in files[f"vllm/__pycache__/__init__.{TAG}.pyc"]
+
+
+def test_two_runs_give_the_same_layers(tmp_path: Path) -> None:
+    for data in (CHANGE, DELETE):
+        first, second = (patched(tmp_path / name, data)[1] for name in ("1", "2"))
+        assert [layer.digest for layer in first] == [layer.digest for layer in second]
+
+
+def test_the_second_run_finds_the_overlay_in_the_store(tmp_path: Path) -> None:
+    first = patched(tmp_path, CHANGE)[1]
+    again = patched(tmp_path, CHANGE)[1]
+    assert [layer.path for layer in first] == [layer.path for layer in again]
+    other = patched(tmp_path, CHANGE.replace(b"'new'", b"'newer'"))[1]
+    assert other[1].digest != first[1].digest
+
+
+def test_a_deletion_repacks_the_wheel(tmp_path: Path) -> None:
+    result, layers = patched(tmp_path, CHANGE + DELETE)
+    assert [layer.facts["kind"] for layer in layers] == ["wheel", "environment"]
+    assert result.lock.wheels[0].version == "1.0+sy.7"
+    files = image(layers)
+    assert not any("kept" in name for name in files)
+    assert files["vllm/__init__.py"] == b"WORD = 'new'\n"
+    assert record_is_true(files, f"{NAME}.dist-info")
+
+
+def test_a_module_that_is_no_python_any_more_stops_the_build(tmp_path: Path) -> None:
+    with pytest.raises(PatchError, match="does not compile"):
+        patched(tmp_path, diff("vllm/__init__.py", "WORD = 'old'\n", "WORD = (\n"))
+
+
+def test_a_patch_that_does_not_apply_leaves_no_layer(tmp_path: Path) -> None:
+    with pytest.raises(PatchError) as error:
+        patched(tmp_path, CHANGE + diff("vllm/kept.py", "other\n", "x\n"))
+    assert error.value.exit_code == 6
+    assert not list((tmp_path / "store" / "layers").iterdir())
+
+
+def test_a_series_that_is_all_upstream_changes_nothing(tmp_path: Path) -> None:
+    result, layers = patched(tmp_path, CHANGE, {**FILES, "vllm/__init__.py": b"WORD = 'new'\n",
+                                                "vllm/added.py": b"ADDED = 1\n"})
+    assert result.versions == {}
+    assert "already upstream" in result.words[0]
+    assert len(layers) == 2
+
+
+def test_patches_for_a_wheel_that_is_not_there(tmp_path: Path) -> None:
+    lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=())
+    with pytest.raises(PatchError, match="does not have"):
+        apply_series(lock, {}, {"vllm": [Candidate("#7", "7", CHANGE)]}, Store(tmp_path))
+
+
+def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
+    source = make_wheel(tmp_path, FILES)
+    made = []
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+        revision = revise(locked(source), source, [Candidate("#7", "7", CHANGE + DELETE)])[1]
+        assert revision is not None
+        made.append(patched_wheel(revision, source, tmp_path / name))
+    assert made[0].name == "vllm-1.0+sy.7-py3-none-any.whl"
+    assert made[0].read_bytes() == made[1].read_bytes()
+    assert [path.name for path in (tmp_path / "1").iterdir()] == [made[0].name]
+    with zipfile.ZipFile(made[0]) as archive:
+        assert archive.testzip() is None
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert set(files) == {"vllm/__init__.py", "vllm/added.py", "vllm/data.bin", *(
+        f"{NAME}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", PROVENANCE))}
+    assert record_is_true(files, f"{NAME}.dist-info")
+    assert made[0].stat().st_size < 100_000  # what has not changed is still compressed
+
+
+@pytest.mark.parametrize(("version", "tags", "expected"), [
+    ("0.20.2", ["38909"], "0.20.2+sy.38909"),
+    ("0.20.2", ["38909", "39612"], "0.20.2+sy.38909.39612"),
+    ("2.13.0+cpu", ["g1A2b"], "2.13.0+cpu.sy.g1a2b"),
+    ("1.0", ["my_fix.patch"], "1.0+sy.my.fix.patch"),
+])
+def test_patched_versions(version: str, tags: list[str], expected: str) -> None:
+    assert patched_version(version, tags) == expected
