@@ -72,9 +72,10 @@ def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[Lock
     """Return the image's layers from the lowest to the topmost; make what the store lacks.
 
     ``base_python`` is the base's full version, ``requested`` the canonical names of the
-    distributions that were asked for by name, ``overlay`` what patches wheels. Each
-    layer's ``facts`` hold its ``kind`` and the file names of its ``wheels``. Raises UsageError for a wheel that must not enter an image,
-    DiskError before or when the disk is full, EngineError from the compiler.
+    distributions that were asked for by name, ``overlay`` what patches wheels. Each layer's
+    ``facts`` hold its ``kind`` and the file names of its ``wheels``. Raises UsageError for a
+    wheel that must not enter an image, DiskError before or when the disk is full, EngineError
+    from the compiler.
     """
     _check(lock, base_python, compiler)
     layout = Layout(base_python)
