@@ -22,6 +22,7 @@ COMMANDS = (
     "plan",
     "lock",
     "fetch",
+    "gate",
     "build",
     "smoke",
     "push",

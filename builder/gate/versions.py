@@ -7,7 +7,8 @@ failure (F1 to F28) that it stands for, so that a report and a test can name it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -35,93 +36,133 @@ CUDA_TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-
                   "nvidia-cuda-runtime", "nvidia-cuda-nvrtc")
 
 
+@dataclass(frozen=True)
+class Closure:
+    """Versions by name, and what they are to be: ``subject`` is how the matrix names the image.
+
+    ``cpu_torch`` says that its torch was built without CUDA; ``cuda`` is the minor version that
+    the toolchain must have.
+    """
+
+    subject: str
+    versions: Mapping[str, str]
+    promises: tuple[str, ...]
+    gpu: str | None
+    cuda: str | None
+    cpu_torch: bool
+    vllm: str = "vllm"
+
+    def version(self, name: str) -> Version | None:
+        """Return a distribution's version; None where it is not there."""
+        found = self.versions.get(name)
+        return None if found is None else Version(found)
+
+
+def closure_of(cell: Cell, lock: Lock) -> Closure:
+    """Return a locked cell as the checks see it."""
+    return Closure(f"images.{cell.image}", {wheel.name: wheel.version for wheel in lock.wheels},
+                   cell.promises, cell.gpu, cell.cuda, _cpu_build(cell, lock), cell.vllm_package)
+
+
+def _cpu_build(cell: Cell, lock: Lock) -> bool:
+    torch = lock.wheel("torch")
+    if torch is None:
+        return False
+    version = Version(torch.version)
+    plain = (cell.machine == "aarch64" and torch.index == DEFAULT_INDEX
+             and version < FIRST_CUDA_TORCH_ON_AARCH64)
+    return plain or (version.local or "").startswith("cpu")
+
+
 def check_versions(cell: Cell, lock: Lock) -> tuple[Finding, ...]:
     """Return everything that the lock's versions say against building the cell."""
-    return (*too_old_for_gemma4(cell, lock), *too_new_for_gemma4(cell, lock),
-            *without_transformers5(cell, lock), *cpu_torch(cell, lock),
-            *mixed_flashinfer(lock), *mixed_cuda(cell, lock), *unmet_requirements(cell, lock))
+    return (*check_closure(closure_of(cell, lock)), *unmet_requirements(cell, lock))
 
 
-def too_old_for_gemma4(cell: Cell, lock: Lock) -> Iterator[Finding]:
+def check_closure(closure: Closure) -> tuple[Finding, ...]:
+    """Return everything that a closure's versions say against it, locked or not."""
+    return (*too_old_for_gemma4(closure), *too_new_for_gemma4(closure),
+            *without_transformers5(closure), *cpu_torch(closure), *mixed_flashinfer(closure),
+            *mixed_cuda(closure))
+
+
+def too_old_for_gemma4(closure: Closure) -> Iterator[Finding]:
     """F1: the image promises Gemma 4, but a package cannot know it (``gemma4`` unknown)."""
-    if "gemma4" not in cell.promises:
+    if "gemma4" not in closure.promises:
         return
     for package, floor in GEMMA4_FLOORS.items():
-        if package == "flashinfer-python" and not cell.is_cuda:
+        if package == "flashinfer-python" and closure.gpu is None:
             continue
-        name = cell.vllm_package if package == "vllm" else package
-        wheel = lock.wheel(name)
-        if wheel is None or Version(wheel.version) < floor:
-            have = f"{name} {wheel.version}" if wheel else f"no {name}"
+        name = closure.vllm if package == "vllm" else package
+        version = closure.version(name)
+        if version is None or version < floor:
+            have = f"{name} {version}" if version else f"no {name}"
             yield Finding(
-                "gemma4-unsupported", "F1",
-                f"{have} is locked, and Gemma 4 needs {name} >= {floor}",
-                f"raise it in images.{cell.image}, or drop gemma4 from its promises")
+                "gemma4-unsupported", "F1", f"it has {have}, and Gemma 4 needs {name} >= {floor}",
+                f"raise it in {closure.subject}, or drop gemma4 from its promises",
+                expected=f"{name} >= {floor}", found=have)
 
 
-def too_new_for_gemma4(cell: Cell, lock: Lock) -> Iterator[Finding]:
+def too_new_for_gemma4(closure: Closure) -> Iterator[Finding]:
     """Find a transformers whose Gemma 4 configuration this vLLM cannot read.
 
     Such an image boots no Gemma 4 at all, while transformers alone answers in it.
     """
-    vllm, transformers = lock.wheel(cell.vllm_package), lock.wheel("transformers")
-    if "gemma4" not in cell.promises or vllm is None or transformers is None:
+    vllm, transformers = closure.version(closure.vllm), closure.version("transformers")
+    if "gemma4" not in closure.promises or vllm is None or transformers is None:
         return
-    if (Version(Version(vllm.version).public) <= LAST_VLLM_SEEN_WITHOUT
-            and Version(transformers.version) >= PER_LAYER_CONFIG):
+    if Version(vllm.public) <= LAST_VLLM_SEEN_WITHOUT and transformers >= PER_LAYER_CONFIG:
         yield Finding(
-            "gemma4-config", "", f"transformers {transformers.version} hides Gemma 4's head sizes "
-            f"from {vllm.name} {vllm.version}",
-            f'write "<{PER_LAYER_CONFIG}" into images.{cell.image}.transformers')
+            "gemma4-config", "", f"transformers {transformers} hides Gemma 4's head sizes from "
+            f"{closure.vllm} {vllm}", f'write "<{PER_LAYER_CONFIG}" into {closure.subject}.'
+            "transformers", expected=f"transformers < {PER_LAYER_CONFIG}",
+            found=f"transformers {transformers}")
 
 
-def without_transformers5(cell: Cell, lock: Lock) -> Iterator[Finding]:
+def without_transformers5(closure: Closure) -> Iterator[Finding]:
     """F2: an image that promises transformers 5 holds another one."""
-    if "transformers5" not in cell.promises:
+    if "transformers5" not in closure.promises:
         return
-    wheel = lock.wheel("transformers")
-    if wheel is None or Version(wheel.version).major != 5:
-        have = f"transformers {wheel.version}" if wheel else "no transformers"
+    version = closure.version("transformers")
+    if version is None or version.major != 5:
+        have = f"transformers {version}" if version else "no transformers"
         yield Finding("no-transformers5", "F2", f"the image promises transformers 5 and has {have}",
-                      f"set images.{cell.image}.transformers, with override = true where vLLM's "
-                      "own range forbids it")
+                      f"set {closure.subject}.transformers, with override = true where vLLM's "
+                      "own range forbids it", expected="transformers 5", found=have)
 
 
-def cpu_torch(cell: Cell, lock: Lock) -> Iterator[Finding]:
-    """F3: a cell for a GPU got a torch that was built without CUDA."""
-    torch = lock.wheel("torch")
-    if not cell.is_cuda or torch is None:
-        return
-    version = Version(torch.version)
-    plain = (cell.machine == "aarch64" and torch.index == DEFAULT_INDEX
-             and version < FIRST_CUDA_TORCH_ON_AARCH64)
-    if plain or (version.local or "").startswith("cpu"):
-        yield Finding("cpu-torch", "F3", f"torch {version} is a CPU build in a cell for {cell.gpu}",
+def cpu_torch(closure: Closure) -> Iterator[Finding]:
+    """F3: a closure for a GPU got a torch that was built without CUDA."""
+    if closure.gpu is not None and closure.cpu_torch:
+        have = f"torch {closure.version('torch')}"
+        yield Finding("cpu-torch", "F3", f"{have} is a CPU build, and this is for {closure.gpu}",
                       f"take torch >= {FIRST_CUDA_TORCH_ON_AARCH64}, or name an index of CUDA "
-                      f"builds in images.{cell.image}.indexes")
+                      f"builds in {closure.subject}.indexes", expected="a CUDA build", found=have)
 
 
-def mixed_flashinfer(lock: Lock) -> Iterator[Finding]:
+def mixed_flashinfer(closure: Closure) -> Iterator[Finding]:
     """F7: FlashInfer refuses to be imported when its packages differ in version."""
-    found = {wheel.name: wheel.version for wheel in lock.wheels if wheel.name in FLASHINFER}
+    found = {name: closure.versions[name] for name in FLASHINFER if name in closure.versions}
     if len({Version(version).public for version in found.values()}) > 1:
         have = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
         yield Finding("mixed-flashinfer", "F7", f"FlashInfer's packages differ in version: {have}",
-                      "pin them to one version in the image's requires")
+                      "pin them to one version in the image's requires", expected="one version",
+                      found=have)
 
 
-def mixed_cuda(cell: Cell, lock: Lock) -> Iterator[Finding]:
+def mixed_cuda(closure: Closure) -> Iterator[Finding]:
     """F28: a component of the CUDA toolchain is of another minor version than the cell's CUDA."""
-    if cell.cuda is None:
+    if closure.cuda is None:
         return
-    wanted = Version(cell.cuda).release[:2]
-    wrong = [f"{wheel.name} {wheel.version}" for wheel in lock.wheels
-             if re.sub(r"-cu\d+$", "", wheel.name) in CUDA_TOOLCHAIN
-             and Version(wheel.version).release[:2] != wanted]
+    wanted = Version(closure.cuda).release[:2]
+    wrong = [f"{name} {version}" for name, version in sorted(closure.versions.items())
+             if re.sub(r"-cu\d+$", "", name) in CUDA_TOOLCHAIN
+             and Version(version).release[:2] != wanted]
     if wrong:
-        pins = ", ".join(f'"{text.split()[0]}=={cell.cuda}.*"' for text in wrong)
-        yield Finding("mixed-cuda", "F28", f"not of CUDA {cell.cuda}: {', '.join(wrong)}",
-                      f"add {pins} to images.{cell.image}.requires")
+        pins = ", ".join(f'"{text.split()[0]}=={closure.cuda}.*"' for text in wrong)
+        yield Finding("mixed-cuda", "F28", f"not of CUDA {closure.cuda}: {', '.join(wrong)}",
+                      f"add {pins} to {closure.subject}.requires", expected=f"CUDA {closure.cuda}",
+                      found=", ".join(wrong))
 
 
 def unmet_requirements(cell: Cell, lock: Lock) -> Iterator[Finding]:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from cells_for_tests import CPU, GPU, make_cell, make_lock, make_wheel
 
-from builder.gate.versions import (
-    check_versions,
-    cpu_torch,
-    mixed_cuda,
-    mixed_flashinfer,
-    too_new_for_gemma4,
-    too_old_for_gemma4,
-    unmet_requirements,
-    without_transformers5,
-)
+from builder.cells import Cell
+from builder.gate import versions
+from builder.gate.findings import Finding
+from builder.gate.versions import Closure, check_versions, closure_of, unmet_requirements
+from builder.lock import Lock
+
+
+def on_locks(check: Callable[[Closure], Iterator[Finding]]
+             ) -> Callable[[Cell, Lock], Iterator[Finding]]:
+    """Let a check of closures be asked about a locked cell."""
+    return lambda cell, lock: check(closure_of(cell, lock))
+
+
+too_old_for_gemma4 = on_locks(versions.too_old_for_gemma4)
+too_new_for_gemma4 = on_locks(versions.too_new_for_gemma4)
+without_transformers5 = on_locks(versions.without_transformers5)
+cpu_torch = on_locks(versions.cpu_torch)
+mixed_flashinfer = on_locks(versions.mixed_flashinfer)
+mixed_cuda = on_locks(versions.mixed_cuda)
 
 GEMMA = {**GPU, "promises": ["gemma4"]}
 GOOD = {"transformers": "5.5.1", "vllm": "0.20.2", "flashinfer-python": "0.6.8.post1"}
@@ -89,14 +100,14 @@ def test_f7_fires_on_flashinfer_packages_that_differ() -> None:
     cell = make_cell(GPU)
     lock = make_lock(cell, make_wheel("flashinfer-python", "0.6.8.post1"),
                      make_wheel("flashinfer-cubin", "0.6.8"))
-    (finding,) = mixed_flashinfer(lock)
+    (finding,) = mixed_flashinfer(cell, lock)
     assert finding.number == "F7"
     assert "flashinfer-cubin 0.6.8," in finding.what
 
 
 def test_f7_is_quiet_where_only_the_cuda_suffix_differs() -> None:
     cell = make_cell(GPU)
-    assert not list(mixed_flashinfer(make_lock(
+    assert not list(mixed_flashinfer(cell, make_lock(
         cell, make_wheel("flashinfer-python", "0.6.8"), make_wheel("flashinfer-cubin", "0.6.8"),
         make_wheel("flashinfer-jit-cache", "0.6.8+cu130"))))
 

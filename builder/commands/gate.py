@@ -1,0 +1,149 @@
+"""``sparkyard gate``: will it load on the cell's GPU? Decided without one, before a build."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console, report_gate
+from builder.base_state import effective_bases
+from builder.cells import Cell, select
+from builder.engine import Engine
+from builder.errors import UsageError
+from builder.fetch import fetch_lock
+from builder.gate import closures
+from builder.gate.base_facts import at_hand, committed, of_image, read_file_system
+from builder.gate.explain import explain
+from builder.gate.facts import BaseFacts
+from builder.gate.judge import GateReport, as_json, judge_cell
+from builder.gate.metadata import check_lock
+from builder.image import LABEL
+from builder.lock import load_for, lock_path
+from builder.store import Store
+from builder.workspace import Workspace, cache_folder, open_workspace
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("gate", help="judge closures without a GPU",
+                                   description=__doc__)
+    parser.add_argument("cells", nargs="*", metavar="CELL",
+                        help="cell ids or globs (default: every locked cell)")
+    parser.add_argument("--wheels", nargs="+", type=Path, metavar="FILE", help="judge these files")
+    parser.add_argument("--image", metavar="REF", help="judge a finished image, whoever built it")
+    parser.add_argument("--base", metavar="BASE",
+                        help="a base of the matrix, or any image: debian:bookworm-slim")
+    parser.add_argument("--explain", metavar="CODE", help="say what a code means")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the findings as SARIF")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Judge what is named, show it, return 1 where anything must not be built."""
+    if options.explain:
+        report_gate.show_explanation(options.explain, explain(options.explain))
+        return 0
+    if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
+        raise UsageError("cells, --wheels and --image are three different questions",
+                         where="command line", next_step="ask one of them at a time")
+    reports = _reports(options)
+    if options.sarif:
+        report_gate.write_sarif(reports, options.sarif)
+    if options.json:
+        console.document([as_json(report) for report in reports])
+    else:
+        for report in reports:
+            report_gate.show(report)
+    return 1 if any(report.errors for report in reports) else 0
+
+
+def _reports(options: argparse.Namespace) -> list[GateReport]:
+    if options.wheels:
+        return [_wheels(options)]
+    workspace = open_workspace(options.matrix)
+    if options.image:
+        return [_image(workspace, options.image)]
+    return [gate_cell(workspace, cell, options.base) for cell in _cells(workspace, options)]
+
+
+def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
+    """Return the cells that are meant; ``--base slim`` chooses among them, as in ``build``."""
+    axes = {"base": options.base} if options.base in workspace.matrix.bases else None
+    cells = select(workspace.cells, options.cells, axes)
+    if options.cells:
+        return cells
+    return [cell for cell in cells
+            if lock_path(workspace.locks, cell).exists() and not cell.blocked]
+
+
+def gate_cell(workspace: Workspace, cell: Cell, base: str | None = None) -> GateReport:
+    """Judge a locked cell on its own base, or on any image that ``base`` names."""
+    lock = load_for(cell, workspace.locks)
+    store = Store(workspace.cache)
+    paths = fetch_lock(lock, store, cell.indexes).paths
+    facts = (_any_image(base, cell.platform, workspace.cache)
+             if base and base not in workspace.matrix.bases else _own_base(workspace, cell))
+    total = float(sum(wheel.size for wheel in lock.wheels))
+    with console.progress(f"gate {cell.id}", total) as meter:
+        return judge_cell(cell, lock, [(paths[wheel], wheel.sha256) for wheel in lock.wheels],
+                          facts, workspace.cache, meter.advance)
+
+
+def _own_base(workspace: Workspace, cell: Cell) -> BaseFacts | None:
+    """Return the facts of the cell's base: committed, or read from the engine's image."""
+    locked = effective_bases(workspace).get((cell.base_name, cell.platform))
+    if locked is None:
+        return None
+    facts = committed(workspace.locks, locked)
+    if facts is not None:
+        return facts
+    engine = Engine.connect()
+    image = engine.inspect(locked.image_id)
+    return None if image is None else of_image(engine, image, workspace.cache, cell.base_name)
+
+
+def _any_image(reference: str, platform: str | None, cache: Path) -> BaseFacts:
+    engine = Engine.connect()
+    return of_image(engine, at_hand(engine, reference, platform), cache, reference)
+
+
+def _wheels(options: argparse.Namespace) -> GateReport:
+    for path in options.wheels:
+        if not path.is_file():
+            raise UsageError("there is no such wheel", where=str(path),
+                             next_step="name files that are there")
+    base = None
+    if options.base:
+        base = _named_base(options)
+    with tempfile.TemporaryDirectory() as folder, console.progress("gate") as meter:
+        return closures.judge_wheels(options.wheels, base, Path(folder), meter.advance)
+
+
+def _named_base(options: argparse.Namespace) -> BaseFacts:
+    """Return a base of the matrix where there is one in this folder, else any image."""
+    machine = next((name for path in options.wheels for name in ("aarch64", "x86_64")
+                    if path.stem.endswith(name)), "aarch64")
+    platform = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}[machine]
+    if options.matrix.is_file():
+        workspace = open_workspace(options.matrix)
+        locked = effective_bases(workspace).get((options.base, platform))
+        facts = committed(workspace.locks, locked) if locked else None
+        if facts is not None:
+            return facts
+    return _any_image(options.base, platform, cache_folder())
+
+
+def _image(workspace: Workspace, reference: str) -> GateReport:
+    """Judge a finished image; one of ours is held against its lock as well."""
+    engine = Engine.connect()
+    image = at_hand(engine, reference, None)
+    system = read_file_system(engine, image, workspace.cache, reference)
+    cell = next((cell for cell in workspace.cells
+                 if cell.id == image.labels.get(LABEL + "cell")), None)
+    lock = load_for(cell, workspace.locks) if cell else None
+    mine = lock is not None and lock.digest == image.labels.get(LABEL + "lock")
+    found = check_lock(system.wheels, lock) if lock and mine else ()
+    return closures.judge_image(reference, system, cell, found)

@@ -1,0 +1,86 @@
+"""The gate's verdict for people, and as SARIF for code-scanning pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from builder import console
+from builder.gate.explain import Explanation, explanations
+from builder.gate.findings import Finding, Severity
+from builder.gate.judge import GateReport, totals
+from builder.lock import write_text
+
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+REPOSITORY = "https://github.com/sparkyard/sparkyard"
+
+
+def show(report: GateReport) -> None:
+    """Print the findings, the coverage of each file with GPU code, and one line of verdict."""
+    if report.covered:
+        rows = [(one.fit.value, one.file, console.size(one.size), console.size(one.dead),
+                 one.need.value) for one in sorted(report.covered, key=lambda one: -one.size)]
+        console.table(f"GPU code of {report.subject} on {report.gpu}",
+                      ("fit", "file", "size", "never runs", "needed"), rows)
+    if report.findings:
+        console.table(f"gate {report.subject}", ("severity", "code", "F", "found", "do"),
+                      [(one.severity.value, one.code, one.number, one.what, one.next_step)
+                       for one in report.findings])
+    if report.covered:
+        console.out(", ".join(f"{name} {console.size(count)}"
+                              for name, count in totals(report).items()))
+    console.out(verdict_line(report))
+
+
+def verdict_line(report: GateReport) -> str:
+    """Return the verdict, what was looked at, and how long that took."""
+    word = "FAILED" if report.errors else "PASSED"
+    counts = ", ".join(f"{_count(report.findings, one)} {one.value}s" for one in Severity)
+    base = f" on {report.base}" if report.base else ""
+    how = "from the cache" if report.cached else f"in {console.seconds(report.seconds)}"
+    return (f"{word}: gate {report.subject}{base}: {report.wheels} wheels, "
+            f"{console.size(report.size)} unpacked, {counts}, {how}")
+
+
+def show_explanation(code: str, entry: Explanation) -> None:
+    """Print what a code means."""
+    number = f" ({entry.number})" if entry.number else ""
+    console.out(f"{code}{number}: {entry.title}\n{entry.meaning}\n{entry.remedy}")
+
+
+def write_sarif(reports: Sequence[GateReport], path: Path) -> None:
+    """Write the findings of all reports as one SARIF 2.1.0 file."""
+    write_text(path, json.dumps(sarif(reports), indent=1) + "\n")
+
+
+def sarif(reports: Sequence[GateReport]) -> dict[str, Any]:
+    """Return a SARIF log: one run, a rule for each code that was found."""
+    found = [(report, one) for report in reports for one in report.findings]
+    codes = sorted({one.code for _, one in found})
+    rules = [{"id": code, "shortDescription": {"text": explanations()[code].title},
+              "fullDescription": {"text": explanations()[code].meaning},
+              "help": {"text": explanations()[code].remedy}} for code in codes]
+    return {"$schema": SARIF, "version": "2.1.0", "runs": [{
+        "tool": {"driver": {"name": "sparkyard gate", "informationUri": REPOSITORY,
+                            "rules": rules}},
+        "results": [_result(report, one, codes.index(one.code)) for report, one in found]}]}
+
+
+def _result(report: GateReport, one: Finding, rule: int) -> dict[str, Any]:
+    place = f"{one.wheel}/{one.file}".strip("/") or report.subject
+    return {
+        "ruleId": one.code, "ruleIndex": rule, "level": LEVELS[one.severity],
+        "message": {"text": f"{one.what}. {one.next_step}"},
+        "locations": [{"physicalLocation": {"artifactLocation": {
+            "uri": f"locks/{report.subject}.toml"}}, "logicalLocations": [
+                {"fullyQualifiedName": place, "kind": "resource"}]}],
+        "partialFingerprints": {"finding/v1": f"{report.subject}:{one.code}:{place}"},
+        "properties": {"number": one.number, "wheel": one.wheel, "file": one.file,
+                       "expected": one.expected, "found": one.found}}
+
+
+def _count(findings: Sequence[Finding], severity: Severity) -> int:
+    return sum(one.severity is severity for one in findings)
