@@ -1,0 +1,52 @@
+"""Wheels that are damaged, or that want one path between them."""
+
+from __future__ import annotations
+
+import pytest
+from gate_facts import a_wheel
+
+from builder.gate.facts import Damage
+from builder.gate.findings import Severity
+from builder.gate.hygiene import check_hygiene
+from builder.gate.rules import Rules
+
+
+@pytest.mark.parametrize("code", [
+    "unsafe-path", "duplicate-member", "record-differs", "record-absent", "set-id", "zip-bomb",
+    "wheel-unreadable", "member-unreadable", "not-a-file"])
+def test_damage_stops_a_build(code: str) -> None:
+    wheel = a_wheel("bad", damage=(Damage(code, "bad/x.py", "why"),))
+    (finding,) = check_hygiene([wheel])
+    assert (finding.code, finding.severity, finding.file) == (code, Severity.ERROR, "bad/x.py")
+    assert "why" in finding.what
+
+
+@pytest.mark.parametrize("code", ["record-unlisted", "elf-damaged", "fatbin-damaged"])
+def test_what_installs_all_the_same_is_a_warning(code: str) -> None:
+    (finding,) = check_hygiene([a_wheel("odd", damage=(Damage(code, "x", "why"),))])
+    assert finding.severity is Severity.WARNING
+
+
+def test_whole_wheels_are_fine() -> None:
+    assert check_hygiene([a_wheel("a", members=("a/x.py",)),
+                          a_wheel("b", members=("b/x.py",))]) == ()
+
+
+def test_one_path_with_different_bytes_names_both_wheels() -> None:
+    (finding,) = check_hygiene([a_wheel("a", members=("x.py=1",)),
+                                a_wheel("b", members=("x.py=2",))], Rules())
+    assert (finding.code, finding.file, finding.severity) == (
+        "file-collision", "x.py", Severity.WARNING)
+    assert "a-1.0-py3-none-any.whl and b-1.0-py3-none-any.whl" in finding.what
+
+
+def test_one_path_with_the_same_bytes_is_fine() -> None:
+    assert check_hygiene([a_wheel("a", members=("x.py=1",)),
+                          a_wheel("b", members=("x.py=1",))], Rules()) == ()
+
+
+def test_a_known_collision_is_a_note_with_its_reason() -> None:
+    (finding,) = check_hygiene([a_wheel("a", members=("build_backend.py=1",)),
+                                a_wheel("b", members=("build_backend.py=2",))])
+    assert finding.severity is Severity.NOTE
+    assert "nothing imports it" in finding.what

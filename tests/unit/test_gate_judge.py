@@ -1,0 +1,96 @@
+"""The whole verdict: every judge is asked, and it is kept until one of its inputs changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from cells_for_tests import GPU, make_cell, make_lock, make_wheel
+from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
+
+from builder.gate import judge as judging
+from builder.gate.coverage import Fit
+from builder.gate.facts import Code, ElfFacts, Form, WheelFacts
+from builder.gate.findings import Severity
+from builder.gate.judge import Asked, as_json, judge, judge_cell, totals
+
+ASKED = Asked("cell", "3.11", "aarch64", "sm_121", "2.36")
+SASS = Code(Form.SASS, 121, "", 1, 100)
+HOPPER = Code(Form.SASS, 90, "a", 1, 900)
+
+
+def closure(*codes: Code) -> list[WheelFacts]:
+    return [a_wheel("vllm", elves=(ElfFacts("vllm/kernels.so", "aarch64", cuda=codes),)),
+            a_wheel("nvidia-cuda-nvcc", members=NVIDIA)]
+
+
+def test_a_good_closure_passes_and_says_what_runs() -> None:
+    report = judge(ASKED, closure(SASS, HOPPER), a_base())
+    assert report.findings == ()
+    assert totals(report) == {Fit.NATIVE.value: 100, Fit.FAMILY.value: 0, Fit.JIT.value: 0,
+                              "dead weight": 900}
+
+
+def test_every_judge_is_asked_and_the_worst_comes_first() -> None:
+    wheels = [*closure(HOPPER), a_wheel("needy", requires=("absent",), members=("x=1",)),
+              a_wheel("other", tag="cp312-cp312-any", members=("x=2",))]
+    report = judge(ASKED, wheels, a_base(tools=TOOLS[1:]))
+    assert {one.code for one in report.errors} == {
+        "no-gpu-code", "unmet-requirement", "wrong-tags", "toolchain-missing"}
+    assert [one.code for one in report.findings[len(report.errors):]] == ["file-collision"]
+
+
+def test_without_a_base_the_rest_is_judged_and_the_gap_is_named() -> None:
+    report = judge(ASKED, closure(SASS), None)
+    assert [(one.code, one.severity) for one in report.findings] == [
+        ("base-unknown", Severity.WARNING)]
+
+
+def test_a_closure_for_no_gpu_needs_neither_code_nor_nvcc() -> None:
+    report = judge(dataclasses.replace(ASKED, gpu=None), closure(HOPPER), a_base(tools=()))
+    assert report.findings == ()
+    assert report.covered == ()
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count how often wheels are read."""
+    seen: list[int] = []
+
+    def read_wheels(*_: object) -> tuple[WheelFacts, ...]:
+        seen.append(1)
+        return tuple(closure(SASS))
+
+    monkeypatch.setattr(judging, "read_wheels", read_wheels)
+    return seen
+
+
+def test_a_verdict_is_kept_until_an_input_changes(tmp_path: Path, read: list[int]) -> None:
+    cell = make_cell(GPU)
+    lock = make_lock(cell, make_wheel("vllm", "0.32.0"), make_wheel("nvidia-cuda-nvcc", "13.0"))
+    first = judge_cell(cell, lock, [], a_base(), tmp_path)
+    again = judge_cell(cell, lock, [], a_base(), tmp_path)
+    assert (len(read), first.cached, again.cached) == (1, False, True)
+    assert (again.findings, again.covered) == (first.findings, first.covered)
+    other = dataclasses.replace(a_base(), digest="sha256:" + "2" * 64)
+    judge_cell(cell, lock, [], other, tmp_path)
+    judge_cell(cell, make_lock(cell, make_wheel("vllm", "0.32.1")), [], a_base(), tmp_path)
+    assert len(read) == 3
+
+
+def test_a_damaged_record_of_a_verdict_is_judged_again(tmp_path: Path, read: list[int]) -> None:
+    cell = make_cell(GPU)
+    lock = make_lock(cell, make_wheel("vllm", "0.32.0"))
+    judge_cell(cell, lock, [], a_base(), tmp_path)
+    for path in (tmp_path / "gate").iterdir():
+        path.write_text(path.read_text()[:-20])
+    assert not judge_cell(cell, lock, [], a_base(), tmp_path).cached
+    assert len(read) == 2
+
+
+def test_a_report_is_plain_json() -> None:
+    plain = json.loads(json.dumps(as_json(judge(ASKED, closure(HOPPER), a_base()))))
+    assert plain["findings"][0]["code"] == "no-gpu-code"
+    assert plain["covered"][0]["fit"] == "cannot load"
