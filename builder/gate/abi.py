@@ -52,7 +52,9 @@ class _Check:
 
     def __init__(self, loader: Loader, owners: dict[str, WheelFacts], target: Target) -> None:
         self._loader, self._owners, self._target = loader, owners, target
+        self._bound: set[str] = set()
         self._processes: dict[tuple[str, ...], Process] = {}
+        self._told: set[tuple[str, str]] = set()
         self._names: dict[str, frozenset[str]] = {}
 
     def extension(self, file: ElfFacts) -> Iterator[Finding]:
@@ -67,7 +69,9 @@ class _Check:
             return
         loaded = self._load(file)
         for missing in loaded.missing:
-            yield self._missing(wheel, file, missing)
+            if (missing.file.path, missing.library) not in self._told:  # said of its first user
+                self._told.add((missing.file.path, missing.library))
+                yield self._missing(wheel, file, missing)
         if not loaded.missing:
             yield from self._unbound(wheel, file, loaded)
 
@@ -86,10 +90,12 @@ class _Check:
         return self._loader.load(file, Process(dict(process.names), process.visible))
 
     def _missing(self, wheel: WheelFacts, file: ElfFacts, missing: Missing) -> Finding:
+        owner = self._owners.get(missing.file.path, wheel)
+        number = "F5" if owner.name in SIBLINGS else "F6"
         package = self._loader.rules.debian.get(missing.library)
         step = (f"add the Debian package {package} to the base" if package else
                 "lock the wheel that brings it, or another build of this one")
-        return _finding("missing-library", "F6", wheel, missing.file,
+        return _finding("missing-library", number, owner, missing.file,
                         f"{missing.file.path} needs {missing.library}, which neither a wheel nor "
                         f"the base has; {file.path} cannot be imported", step,
                         expected=missing.library, found="nothing")
@@ -101,7 +107,8 @@ class _Check:
             names = [symbol.name for symbol in one.undefined if not symbol.weak
                      and not any(symbol.name in self._defined(other) for other in scope)]
             names = [name for name in names if not self._from_driver(name, loaded)]
-            if names:
+            if names and one.path not in self._bound:
+                self._bound.add(one.path)
                 yield self._undefined(wheel, one, names)
 
     def _defined(self, file: ElfFacts) -> Collection[str]:

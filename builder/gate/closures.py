@@ -64,8 +64,8 @@ def _promised(asked: Asked, wheels: Sequence[WheelFacts], name: str) -> tuple[Fi
     promises = tuple(dict.fromkeys(promise for word, promise in PROMISES.items()
                                    if word in posixpath.basename(name)))
     versions = {wheel.name: wheel.version for wheel in wheels}
-    cuda = next((found[1] for wheel in wheels if (found := re.match(
-        r"(\d+\.\d+)", wheel.version)) and wheel.name == "nvidia-cuda-runtime"), None)
+    runtime = re.match(r"\d+\.\d+", versions.get("nvidia-cuda-runtime", ""))
+    cuda = runtime[0] if runtime else None
     with_cuda = any(elf.path.endswith("libtorch_cuda.so") for wheel in wheels
                     for elf in wheel.elves)
     found = check_closure(Closure(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 # their symbol tables, below a tenth of their size, and a few hundred small reads.
 CALL_COST = 64
 FREE_BYTES = 16 << 20
-SHARE = 4  # of the file's size, beyond what is free
+SHARE = 1  # of the file's size, beyond what is free: libcublasLt.so.13 is nearly all fat binary
 
 
 class UnreadableError(ValueError):
