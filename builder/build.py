@@ -1,13 +1,13 @@
 """One cell from its lock to an image on the engine: the stages in the order of the data.
 
-``load -> base -> (nothing to do?) -> fetch -> gate -> layers -> bake -> inspect``
+``load -> base -> (nothing to do?) -> fetch -> gate -> patch -> layers -> bake -> inspect``
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,8 +24,9 @@ from builder.errors import EngineError, VerdictError
 from builder.fetch import fetch_lock
 from builder.gate.versions import check_versions
 from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
-from builder.layers import make_layers
+from builder.layers import Overlay, make_layers, no_overlay
 from builder.lock import Lock, LockedWheel, load_for
+from builder.patches.stage import NO_SERIES, Patched, Series, apply_series, series_digest
 from builder.store import Store, StoredLayer
 from builder.workspace import Workspace
 
@@ -48,13 +49,17 @@ class Built:
         return not self.layers
 
 
-def build(workspace: Workspace, cell: Cell, engine: Engine) -> Built:
-    """Build one cell unless its image is there; raises the error of the stage that fails."""
+def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series = NO_SERIES) -> Built:
+    """Build one cell unless its image is there; raises the error of the stage that fails.
+
+    ``series`` are the patches for the cell's wheels, by the wheels' names.
+    """
     clock = _Clock()
     _refuse_blocked(cell)
     lock = load_for(cell, workspace.locks)
     base = ensure(workspace, engine, (cell.base_name, cell.platform))
-    plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root)
+    plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root,
+                      series_digest(series))
     present = engine.inspect(plan.name)
     if present and present.labels.get(LABEL + "inputs") == plan.inputs:
         return Built(cell, plan, present, seconds=clock.laps)
@@ -63,7 +68,12 @@ def build(workspace: Workspace, cell: Cell, engine: Engine) -> Built:
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes).paths
     clock.lap("fetch")
-    layers = cell_layers(workspace, cell, lock, base, store, wheels, engine)
+    patched = apply_series(lock, wheels, series, store)
+    _say(patched)
+    plan = replace(plan, labels={**plan.labels, **patched.labels})
+    clock.lap("patch")
+    layers = cell_layers(workspace, cell, patched.lock, base, store, patched.wheels, engine,
+                         patched.overlay)
     clock.lap("layers")
     sent = _bake(engine, plan, layers, store)
     clock.lap("build")
@@ -88,13 +98,21 @@ def _gate(cell: Cell, lock: Lock) -> None:
 
 
 def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
-            wheels: Mapping[LockedWheel, Path], engine: Engine) -> tuple[StoredLayer, ...]:
+            wheels: Mapping[LockedWheel, Path], engine: Engine,
+            overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
     """Make the layers; the bytecode is the base's own Python's."""
     twin = _native_twin(workspace, engine, base)
     requested = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
     python = base.locked.python
     with compiler_in(engine, twin.reference, twin.locked.platform, python) as compiler:
-        return make_layers(lock, python, store, wheels, compiler, requested)
+        return make_layers(lock, python, store, wheels, compiler, requested, overlay)
+
+
+def _say(patched: Patched) -> None:
+    for word in patched.words:
+        console.warn(word)
+    for name, version in patched.versions.items():
+        console.info(f"patched {name} to {version}")
 
 
 def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> ReadyBase:

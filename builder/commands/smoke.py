@@ -13,6 +13,7 @@ from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError, UsageError
 from builder.image import local_name
 from builder.lock import Lock, load_for, write_text
+from builder.patches.revision import as_patched
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
 from builder.record import Record, Where, now, records_folder, write_record
@@ -107,8 +108,8 @@ def _run(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, recipe: R
             checks, phases = serve_and_ask(engine, reference, cell, recipe, workspace.root, lines,
                                            emulated=emulated)
         else:
-            checks = (look if level == "1a" else generate)(engine, reference, cell, lock, model,
-                                                           lines)
+            checks = (look if level == "1a" else generate)(
+                engine, reference, cell, as_patched(lock, image.labels), model, lines)
     finally:
         write_text(log, "\n".join([*lines, ""]))
     where: Where = "emulated" if emulated else "cpu"

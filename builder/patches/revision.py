@@ -15,10 +15,11 @@ from packaging.version import Version
 
 from builder.distinfo import Row, fingerprint
 from builder.errors import PatchError
-from builder.lock import LockedWheel
+from builder.lock import Lock, LockedWheel
 from builder.patches.apply import Blob
 
 PROVENANCE = "sparkyard-patches.json"
+LABEL = "org.sparkyard.patched."  # and the distribution: the version that a patched image has
 _FIELD = re.compile(rb"^Version:.*$", re.MULTILINE)
 
 
@@ -90,3 +91,21 @@ def patched_version(version: str, tags: Sequence[str]) -> str:
     found = Version(version)
     local = ".".join([*([found.local] if found.local else []), "sy", *parts])
     return f"{found.public}+{local}"
+
+
+def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:
+    """Return the lock with the versions that an image's labels give its patched distributions.
+
+    Raises PatchError for a label that is no patched form of what is locked.
+    """
+    versions = {key.removeprefix(LABEL): value for key, value in labels.items()
+                if key.startswith(LABEL)}
+    for name, version in versions.items():
+        wheel = lock.wheel(name)
+        if wheel is None or not version.startswith(patched_version(wheel.version, ())):
+            raise PatchError(f"the image is labelled with {name} {version}, the lock has "
+                             f"{wheel.version if wheel else 'none'}", where=lock.cell,
+                             next_step=f"run `sparkyard build {lock.cell}`")
+    return lock.model_copy(update={"wheels": tuple(
+        wheel.model_copy(update={"version": versions.get(wheel.name, wheel.version)})
+        for wheel in lock.wheels)})

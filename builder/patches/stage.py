@@ -10,21 +10,29 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from builder.disk import disk_errors
 from builder.errors import PatchError
 from builder.layers import Overlay, no_overlay
 from builder.lock import Lock, LockedWheel
 from builder.patches.overlay import overlay_of
-from builder.patches.revision import Revision, patched_version
-from builder.patches.status import Candidate, Standing, Verdict, applied_tags, judge, require
+from builder.patches.revision import LABEL, Revision, patched_version
+from builder.patches.status import (
+    Candidate,
+    Standing,
+    Verdict,
+    applied_tags,
+    judge,
+    require,
+    series_key,
+)
 from builder.patches.wheel import write_wheel
 from builder.patches.wheel_tree import open_tree
 from builder.store import Store
 
-LABEL = "org.sparkyard.patched."  # and the distribution: the version that a patched image has
-
 Series = Mapping[str, Sequence[Candidate]]  # by the name of the wheel that it is for
+NO_SERIES: Series = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,13 @@ class Patched:
     def labels(self) -> dict[str, str]:
         """Return the image labels that tell the patched versions."""
         return {LABEL + name: version for name, version in sorted(self.versions.items())}
+
+
+def series_digest(series: Series) -> str:
+    """Return the digest of all patches, for an image's inputs; empty where there is none."""
+    keys = [series_key(name, candidates) for name, candidates in sorted(series.items())
+            if candidates]
+    return hashlib.sha256("".join(keys).encode()).hexdigest() if keys else ""
 
 
 def apply_series(lock: Lock, wheels: Mapping[LockedWheel, Path], series: Series, store: Store

@@ -20,7 +20,7 @@ from builder.bytecode import compiler_here
 from builder.errors import PatchError
 from builder.layers import make_layers
 from builder.lock import Lock
-from builder.patches.revision import PROVENANCE, patched_version
+from builder.patches.revision import PROVENANCE, as_patched, patched_version
 from builder.patches.stage import Patched, apply_series, patched_wheel, revise
 from builder.patches.status import Candidate
 from builder.store import Store, StoredLayer
@@ -181,3 +181,13 @@ def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
 ])
 def test_patched_versions(version: str, tags: list[str], expected: str) -> None:
     assert patched_version(version, tags) == expected
+
+
+def test_smoke_compares_with_the_patched_version(tmp_path: Path) -> None:
+    result, _ = patched(tmp_path, CHANGE)
+    assert as_patched(result.lock, result.labels).wheels[0].version == "1.0+sy.7"
+    assert as_patched(result.lock, {"other": "label"}) == result.lock
+    for labels in ({"org.sparkyard.patched.vllm": "2.0+sy.7"},
+                   {"org.sparkyard.patched.torch": "1.0+sy.7"}):
+        with pytest.raises(PatchError, match="labelled with"):
+            as_patched(result.lock, labels)
