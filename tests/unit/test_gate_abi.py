@@ -1,0 +1,164 @@
+"""F4, F5 and F6: each fires, each neighbour stays quiet; and the real loader agrees."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builder.gate.abi import Target, check_abi
+from builder.gate.elf import read_elf
+from builder.gate.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
+from builder.gate.findings import Finding, Severity
+from builder.gate.rules import After, Driver, Excused, Rules
+
+TARGET = Target("3.11", "aarch64", cuda=True)
+PYTHON = ElfFacts("/usr/bin/python3.11", "aarch64", interpreter="/lib/ld.so",
+                  defined=(Symbol("PyErr_SetString"),))
+LIBC = ElfFacts("/usr/lib/aarch64-linux-gnu/libc.so.6", "aarch64", soname="libc.so.6",
+                defined=(Symbol("printf", "GLIBC_2.17"),),
+                defined_versions=("GLIBC_2.17", "GLIBC_2.34"))
+BASE = BaseFacts("b", "sha256:b", "linux/arm64", "3.11", "2.36", libraries=(LIBC, PYTHON))
+RULES = Rules(
+    after=(After(pattern="vllm/*", loaded=("torch/_C.*",), reason="r", link="l"),),
+    driver=(Driver(library="libcuda.so.1", symbols="cu[A-Z]*", reason="r"),),
+    extension=(Excused(pattern="opt/*", reason="it is optional", link="l"),),
+    debian={"libnuma.so.1": "libnuma1"})
+GETTER = "_ZN2at4cuda24getCurrentCUDABlasHandleEv"
+TORCH = (ElfFacts("torch/_C.cpython-311-aarch64-linux-gnu.so", "aarch64", needed=("libtorch.so",),
+                  rpath=("$ORIGIN/lib",), undefined=(Symbol("PyErr_SetString"),)),
+         ElfFacts("torch/lib/libtorch.so", "aarch64", soname="libtorch.so", needed=("libc.so.6",),
+                  defined=(Symbol(GETTER),), undefined=(Symbol("printf", "GLIBC_2.17"),),
+                  needed_versions=(("libc.so.6", ("GLIBC_2.17",)),)))
+
+
+def extension(path: str = "vllm/_C.abi3.so", *names: str, **more: object) -> ElfFacts:
+    defaults = {"needed": ("libtorch.so",), "undefined": tuple(Symbol(name) for name in names)}
+    return ElfFacts(path, "aarch64", **{**defaults, **more})  # type: ignore[arg-type]
+
+
+def wheels(*files: ElfFacts, name: str = "vllm") -> list[WheelFacts]:
+    return [WheelFacts("torch-1.whl", "0", "torch", "1", elves=TORCH),
+            WheelFacts(f"{name}-1.whl", "1", name, "1", elves=files)]
+
+
+def check(*files: ElfFacts, name: str = "vllm", base: BaseFacts = BASE,
+          target: Target = TARGET) -> list[Finding]:
+    return list(check_abi(wheels(*files, name=name), base, target, RULES))
+
+
+def codes(found: list[Finding]) -> list[tuple[str, str, str]]:
+    return [(one.code, one.number, one.severity.value) for one in found]
+
+
+def test_a_closure_that_works_is_quiet() -> None:
+    assert check(extension("vllm/_C.abi3.so", GETTER, "PyErr_SetString")) == []
+
+
+def test_f4_names_the_extension_and_the_symbol_as_people_write_it() -> None:
+    (found,) = check(extension("vllm/_C.abi3.so", "_ZN3c1013MessageLoggerC1EPKciib", GETTER))
+    assert codes([found]) == [("undefined-symbol", "F4", "error")]
+    assert "c10::MessageLogger::MessageLogger(char const*, int, int, bool)" in found.what
+    assert "getCurrentCUDABlasHandle" not in found.what
+    assert found.file == "vllm/_C.abi3.so"
+
+
+def test_f5_is_a_sibling_of_torch() -> None:
+    found = check(extension("torchaudio/lib/_torchaudio.abi3.so", needed=("libtorch_cuda.so",)),
+                  name="torchaudio")
+    assert codes(found) == [("missing-library", "F5", "error")]
+
+
+def test_a_weak_symbol_may_be_missing() -> None:
+    assert check(extension(undefined=(Symbol("nobody", weak=True),))) == []
+
+
+def test_f6_names_the_debian_package() -> None:
+    (found,) = check(extension(needed=("libtorch.so", "libnuma.so.1")))
+    assert codes([found]) == [("missing-library", "F6", "error")]
+    assert "libnuma1" in found.next_step
+
+
+def test_f6_is_quiet_when_the_base_has_it() -> None:
+    numa = ElfFacts("/usr/lib/aarch64-linux-gnu/libnuma.so.1.0.0", "aarch64",
+                    soname="libnuma.so.1")
+    base = BaseFacts("b", "", "linux/arm64", "3.11", "2.36", libraries=(LIBC, PYTHON, numa))
+    assert check(extension(needed=("libtorch.so", "libnuma.so.1")), base=base) == []
+
+
+def test_one_missing_library_of_many_extensions_is_said_once() -> None:
+    files = [extension(f"vllm/_{name}.abi3.so", needed=("libtorch.so",)) for name in "abc"]
+    broken = WheelFacts("torch-1.whl", "0", "torch", "1", elves=(
+        TORCH[0], ElfFacts("torch/lib/libtorch.so", "aarch64", soname="libtorch.so",
+                           needed=("libgone.so",))))
+    found = check_abi([broken, *wheels(*files)[1:]], BASE, TARGET, RULES)
+    assert [one.expected for one in found] == ["libgone.so"]
+
+
+def test_the_drivers_symbols_come_from_the_host() -> None:
+    driven = extension(needed=("libtorch.so", "libcuda.so.1"),
+                       undefined=(Symbol("cuMemAlloc_v2"),))
+    assert check(driven) == []
+    (found,) = check(extension(undefined=(Symbol("cuMemAlloc_v2"),)))
+    assert found.code == "undefined-symbol"  # it does not ask for the driver
+
+
+def test_symbol_versions_must_not_exceed_the_base() -> None:
+    def asking(version: str) -> ElfFacts:
+        return extension(needed=("libtorch.so", "libc.so.6"),
+                         needed_versions=(("libc.so.6", (version,)),))
+    assert check(asking("GLIBC_2.34")) == []
+    (found,) = check(asking("GLIBC_2.38"))
+    assert (found.code, found.expected) == ("symbol-version", "GLIBC_2.38")
+
+
+def test_an_extension_for_another_python_or_processor_is_a_note() -> None:
+    dead = extension("deep/_C.cpython-312-aarch64-linux-gnu.so", needed=("libgone.so",))
+    foreign = ElfFacts("x/_C.abi3.so", "x86_64", needed=("libgone.so",))
+    assert codes(check(dead, foreign)) == [("wrong-extension", "", "note")] * 2
+    live = extension("deep/_C.cpython-311-aarch64-linux-gnu.so")
+    assert check(ElfFacts(live.path, "aarch64")) == []
+
+
+def test_an_excused_extension_is_a_note_with_its_reason() -> None:
+    (found,) = check(extension("opt/_C.abi3.so", needed=("libtbb.so.12",)))
+    assert found.severity is Severity.NOTE
+    assert "it is optional" in found.what
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader is asked")
+@pytest.mark.parametrize(("body", "libraries", "loads"), [
+    ("int here(void) { return 1; }", (), True),
+    ("int gone(void); int here(void) { return gone(); }", (), False),
+    ("int other(void); int here(void) { return other(); }", ("other",), True),
+    ("int gone(void) __attribute__((weak)); int here(void) { return gone ? gone() : 0; }", (),
+     True),
+])
+def test_the_real_loader_agrees(tmp_path: Path, body: str, libraries: tuple[str, ...], *,
+                                loads: bool) -> None:
+    """Real libraries by the host's compiler, loaded by its loader and judged by the gate."""
+    compiler = shutil.which("gcc")
+    assert compiler, "the base's own toolchain is a part of what is tested"
+    files = []
+    for name, text in (("other", "int other(void) { return 2; }"), ("m", body)):
+        source, target = tmp_path / f"{name}.c", tmp_path / (
+            "libother.so" if name == "other" else "m.abi3.so")
+        source.write_text(text)
+        links = [f"-l{library}" for library in libraries] if name == "m" else []
+        subprocess.run([compiler, "-shared", "-fPIC", "-Wl,-rpath,$ORIGIN", f"-L{tmp_path}",
+                        "-nostdlib", "-o", target, source, *links], check=True)
+        files.append(read_elf(target.read_bytes(), target.name))
+    try:
+        ctypes.CDLL(str(tmp_path / "m.abi3.so"), mode=2)  # RTLD_NOW
+        loaded = True
+    except OSError:
+        loaded = False
+    wheel = WheelFacts("w.whl", "0", "w", "1", elves=tuple(files))
+    base = BaseFacts("b", "", "linux/amd64", "3.11", "2.36")
+    found = check_abi([wheel], base, Target("3.11", files[0].machine, cuda=False), RULES)
+    assert loaded is loads
+    assert (not found) is loads
