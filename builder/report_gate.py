@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from builder.gate.explain import Explanation, explanations
 from builder.gate.findings import Finding, Severity
 from builder.gate.judge import GateReport, totals
 from builder.lock import write_text
+from builder.matrix import NAME_PATTERN
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -71,15 +74,22 @@ def sarif(reports: Sequence[GateReport]) -> dict[str, Any]:
 
 def _result(report: GateReport, one: Finding, rule: int) -> dict[str, Any]:
     place = f"{one.wheel}/{one.file}".strip("/") or report.subject
+    mark = "\0".join((report.subject, one.code, place, one.expected, one.what))
     return {
         "ruleId": one.code, "ruleIndex": rule, "level": LEVELS[one.severity],
         "message": {"text": f"{one.what}. {one.next_step}"},
         "locations": [{"physicalLocation": {"artifactLocation": {
-            "uri": f"locks/{report.subject}.toml"}}, "logicalLocations": [
+            "uri": _file_of(report)}}, "logicalLocations": [
                 {"fullyQualifiedName": place, "kind": "resource"}]}],
-        "partialFingerprints": {"finding/v1": f"{report.subject}:{one.code}:{place}"},
+        "partialFingerprints": {"finding/v1": hashlib.sha256(mark.encode()).hexdigest()},
         "properties": {"number": one.number, "wheel": one.wheel, "file": one.file,
                        "expected": one.expected, "found": one.found}}
+
+
+def _file_of(report: GateReport) -> str:
+    """Return a file of the repository that a page can show: a cell's lock, else the matrix."""
+    is_cell = re.fullmatch(NAME_PATTERN, report.subject)
+    return f"locks/{report.subject}.toml" if is_cell else "matrix.toml"
 
 
 def _count(findings: Sequence[Finding], severity: Severity) -> int:

@@ -1,0 +1,80 @@
+"""The gate's verdict as people and as code-scanning pages read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from gate_facts import a_base, a_wheel
+
+from builder import report_gate
+from builder.gate.explain import explain, explanations
+from builder.gate.facts import Code, Damage, ElfFacts, Form
+from builder.gate.judge import Asked, GateReport, judge
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures" / "sarif-subset.json").read_text())
+HOPPER = Code(Form.SASS, 90, "a", 1, 900_000)
+
+
+def a_report(subject: str = "tf5-slim", *codes: Code) -> GateReport:
+    """Return a report with errors of a file, of a wheel and of the closure, and a note."""
+    wheel = a_wheel("vllm", requires=("absent",), damage=(Damage("set-id", "bin/x", "mode 4755"),),
+                    elves=(ElfFacts("vllm/kernels.so", "aarch64", cuda=codes or (HOPPER,)),
+                           ElfFacts("vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so", "aarch64",
+                                    cuda=(HOPPER,))))
+    return judge(Asked(subject, "3.11", "aarch64", "sm_121", "2.36"), [wheel], a_base())
+
+
+@pytest.mark.parametrize("subject", ["tf5-slim", "3 wheels", "registry:5000/team/tf5:a b"])
+def test_sarif_is_valid(subject: str) -> None:
+    log = report_gate.sarif([a_report(subject)])
+    jsonschema.validate(log, SCHEMA)
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert {"no-gpu-code", "set-id", "unmet-requirement", "toolchain-missing"} == {
+        rule["id"] for rule in rules}
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+    levels = {(one["ruleId"], one["level"]) for one in run["results"]}
+    assert {("no-gpu-code", "error"), ("no-gpu-code", "note"), ("set-id", "error")} <= levels
+
+
+def test_the_schema_can_refuse() -> None:
+    log = report_gate.sarif([a_report()])
+    log["runs"][0]["results"][0]["level"] = "fatal"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(log, SCHEMA)
+
+
+def test_no_two_results_have_the_same_fingerprint() -> None:
+    results = report_gate.sarif([a_report(), a_report("latest-slim")])["runs"][0]["results"]
+    marks = [json.dumps(one["partialFingerprints"]) for one in results]
+    assert len(marks) == len(set(marks)) > 5
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    report_gate.write_sarif([a_report()], tmp_path / "results" / "gate.sarif")
+    jsonschema.validate(json.loads((tmp_path / "results" / "gate.sarif").read_text()), SCHEMA)
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["gate.sarif"]
+
+
+def test_the_table_names_what_runs_and_what_is_dead_weight(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    report_gate.show(a_report("tf5-slim", Code(Form.SASS, 121, "", 1, 2_000_000), HOPPER))
+    out = capsys.readouterr().out
+    assert "native 2.0 MB" in out
+    assert "dead weight 1.8 MB" in out
+    assert out.splitlines()[-1].startswith("FAILED: gate tf5-slim on slim: 1 wheels")
+
+
+def test_a_verdict_without_errors_says_so() -> None:
+    report = judge(Asked("cpu", "3.11", "aarch64", None, "2.36"), [a_wheel("a")], a_base())
+    assert report_gate.verdict_line(report).startswith("PASSED: gate cpu on slim: 1 wheels")
+
+
+def test_an_explanation_is_shown_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    report_gate.show_explanation("F27", explain("F27"))
+    entry = explanations()["toolchain-missing"]
+    assert capsys.readouterr().out.splitlines()[1:] == [entry.meaning, entry.remedy]
