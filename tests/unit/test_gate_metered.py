@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from builder.gate.metered import CALL_COST, FREE_BYTES, Metered, UnreadableError
+from builder.gate.metered import CALL_COST, FREE_BYTES, SHARE, Metered, UnreadableError
 
 
 def test_reads_as_a_file_does() -> None:
@@ -30,7 +30,7 @@ def test_nothing_lies_before_the_start() -> None:
 
 def test_the_same_bytes_cannot_be_read_for_ever() -> None:
     data = Metered(io.BytesIO(bytes(1000)))
-    for _ in range((FREE_BYTES + 1000 // 4) // (1000 + CALL_COST)):
+    for _ in range((FREE_BYTES + 1000 // SHARE) // (1000 + CALL_COST)):
         data.seek(0)
         assert len(data.read(1 << 60)) == 1000
     data.seek(0)

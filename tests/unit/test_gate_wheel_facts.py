@@ -161,7 +161,7 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, harm: object) -> None:
     path = make_wheel(tmp_path, MEMBERS)
     wheels = [(path, digest(path))]
     first = read_wheels(wheels, tmp_path / "cache")
-    kept, = (tmp_path / "cache" / "facts" / facts_cache.READER).iterdir()
+    kept, = (tmp_path / "cache" / "facts" / facts_cache.reader()).iterdir()
     whole = kept.read_bytes()
     assert callable(harm)
     kept.write_bytes(harm(whole))
