@@ -23,6 +23,7 @@ COMMANDS = (
     "lock",
     "fetch",
     "gate",
+    "patch",
     "build",
     "smoke",
     "push",

