@@ -7,6 +7,7 @@ wheel's size. Whatever is wrong with a wheel is a fact too (``Damage``), never a
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import threading
@@ -90,27 +91,33 @@ class _Reading:
     def _read(self, item: zipfile.ZipInfo, stream: BinaryIO) -> None:
         first = stream.read(CHUNK_BYTES)
         state = hashlib.sha256(first)
-        text = _is_metadata(item)
-        wanted = text or first.startswith((MAGIC, _FAT_MAGIC))
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=self._folder) as kept:
+        wanted = _is_metadata(item) or first.startswith((MAGIC, _FAT_MAGIC))
+        if len(first) < CHUNK_BYTES:  # most are small: they need no file
+            self._hashed(item, state.digest())
             if wanted:
-                kept.write(first)
-            while chunk := stream.read(CHUNK_BYTES):
-                state.update(chunk)
+                self._look_into(item, io.BytesIO(first))
+            return
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=self._folder) as kept:
+            chunk = first
+            while chunk:
                 if wanted:
                     kept.write(chunk)
-            self._digests[item.filename] = (
-                urlsafe_b64encode(state.digest()).decode().rstrip("="))
-            if text:
-                kept.seek(0)
-                self._texts[item.filename.rpartition("/")[2]] = kept.read().decode(
-                    "utf-8", "replace")
-            elif wanted:
-                self._look_into(archive.installed_path(item.filename), cast(BinaryIO, kept))
+                if chunk := stream.read(CHUNK_BYTES):
+                    state.update(chunk)
+            self._hashed(item, state.digest())
+            if wanted:
+                self._look_into(item, cast(BinaryIO, kept))
 
-    def _look_into(self, path: str, kept: BinaryIO) -> None:
-        """Read an ELF file, a cubin or a loose fat binary."""
+    def _hashed(self, item: zipfile.ZipInfo, digest: bytes) -> None:
+        self._digests[item.filename] = urlsafe_b64encode(digest).decode().rstrip("=")
+
+    def _look_into(self, item: zipfile.ZipInfo, kept: BinaryIO) -> None:
+        """Read a text of .dist-info, an ELF file, a cubin or a loose fat binary."""
+        path = archive.installed_path(item.filename)
         kept.seek(0)
+        if _is_metadata(item):
+            self._texts[path.rpartition("/")[2]] = kept.read().decode("utf-8", "replace")
+            return
         head = kept.read(cubin.HEADER_SIZE)
         try:
             if head.startswith(_FAT_MAGIC):
