@@ -17,8 +17,9 @@ from builder.gate import closures
 from builder.gate.base_facts import at_hand, committed, of_image, read_file_system
 from builder.gate.explain import explain
 from builder.gate.facts import BaseFacts
-from builder.gate.judge import GateReport, as_json, judge_cell
+from builder.gate.judge import GateReport, as_json
 from builder.gate.metadata import check_lock
+from builder.gate.run import BaseSource, gate_cell, own_base
 from builder.image import LABEL
 from builder.lock import load_for, lock_path
 from builder.store import Store
@@ -66,7 +67,7 @@ def _reports(options: argparse.Namespace) -> list[GateReport]:
     workspace = open_workspace(options.matrix)
     if options.image:
         return [_image(workspace, options.image)]
-    return [gate_cell(workspace, cell, options.base) for cell in _cells(workspace, options)]
+    return [_gate(workspace, cell, options.base) for cell in _cells(workspace, options)]
 
 
 def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
@@ -79,30 +80,15 @@ def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
             if lock_path(workspace.locks, cell).exists() and not cell.blocked]
 
 
-def gate_cell(workspace: Workspace, cell: Cell, base: str | None = None) -> GateReport:
+def _gate(workspace: Workspace, cell: Cell, base: str | None) -> GateReport:
     """Judge a locked cell on its own base, or on any image that ``base`` names."""
     lock = load_for(cell, workspace.locks)
-    store = Store(workspace.cache)
-    paths = fetch_lock(lock, store, cell.indexes).paths
-    facts = (_any_image(base, cell.platform, workspace.cache)
-             if base and base not in workspace.matrix.bases else _own_base(workspace, cell))
-    total = float(sum(wheel.size for wheel in lock.wheels))
-    with console.progress(f"gate {cell.id}", total) as meter:
-        return judge_cell(cell, lock, [(paths[wheel], wheel.sha256) for wheel in lock.wheels],
-                          facts, workspace.cache, meter.advance)
-
-
-def _own_base(workspace: Workspace, cell: Cell) -> BaseFacts | None:
-    """Return the facts of the cell's base: committed, or read from the engine's image."""
-    locked = effective_bases(workspace).get((cell.base_name, cell.platform))
-    if locked is None:
-        return None
-    facts = committed(workspace.locks, locked)
-    if facts is not None:
-        return facts
-    engine = Engine.connect()
-    image = engine.inspect(locked.image_id)
-    return None if image is None else of_image(engine, image, workspace.cache, cell.base_name)
+    source = own_base(workspace, cell)
+    if base and base not in workspace.matrix.bases:
+        facts = _any_image(base, cell.platform, workspace.cache)
+        source = BaseSource(facts.digest, lambda: facts)
+    return gate_cell(workspace, cell, lock, source,
+                     lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes).paths)
 
 
 def _any_image(reference: str, platform: str | None, cache: Path) -> BaseFacts:

@@ -76,16 +76,24 @@ def judge_cell(cell: Cell, lock: Lock, wheels: Sequence[tuple[Path, str]],
                base: BaseFacts | None, cache_root: Path,
                on_progress: Callable[[float], None] | None = None) -> GateReport:
     """Judge a cell's locked wheels on its base, from the cache where nothing has changed."""
-    started = time.monotonic()
-    key = _key(cell, lock, base)
-    kept = _load(cache_root, key)
+    started, digest = time.monotonic(), base.digest if base else ""
+    kept = kept_verdict(cell, lock, digest, cache_root)
     if kept is not None:
-        return dataclasses.replace(kept, cached=True, seconds=time.monotonic() - started)
+        return kept
     facts = read_wheels(wheels, cache_root, on_progress)
     found = [*check_versions(cell, lock), *metadata.check_lock(facts, lock)]
     report = judge(asked_of(cell), facts, base, found, started)
-    _save(cache_root, key, report)
+    _save(cache_root, _key(cell, lock, digest), report)
     return report
+
+
+def kept_verdict(cell: Cell, lock: Lock, base_digest: str, cache_root: Path) -> GateReport | None:
+    """Return the verdict on these very inputs, if it was reached before by this very gate."""
+    started = time.monotonic()
+    kept = _load(cache_root, _key(cell, lock, base_digest))
+    if kept is None:
+        return None
+    return dataclasses.replace(kept, cached=True, seconds=time.monotonic() - started)
 
 
 def judge(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None,
@@ -138,8 +146,8 @@ def version() -> str:
     return state.hexdigest()
 
 
-def _key(cell: Cell, lock: Lock, base: BaseFacts | None) -> str:
-    inputs = [version(), cell.intent_digest, lock.digest, base.digest if base else ""]
+def _key(cell: Cell, lock: Lock, base_digest: str) -> str:
+    inputs = [version(), cell.intent_digest, lock.digest, base_digest]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
 
 

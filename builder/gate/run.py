@@ -1,0 +1,57 @@
+"""The gate as a stage: a locked cell's wheels on its base, for ``sparkyard gate`` and ``build``.
+
+A verdict that is kept is found by digests alone: neither wheels nor the base are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder import console
+from builder.base_state import effective_bases
+from builder.cells import Cell
+from builder.engine import Engine
+from builder.gate.base_facts import committed, of_image
+from builder.gate.facts import BaseFacts
+from builder.gate.judge import GateReport, judge_cell, kept_verdict
+from builder.lock import Lock, LockedWheel
+from builder.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class BaseSource:
+    """A base that may have to be looked into: its digest, empty where there is none, and how."""
+
+    digest: str
+    load: Callable[[], BaseFacts | None]
+
+
+def own_base(workspace: Workspace, cell: Cell) -> BaseSource:
+    """Return the cell's own base: its facts are committed, or lie in the engine's image."""
+    locked = effective_bases(workspace).get((cell.base_name, cell.platform))
+    if locked is None:
+        return BaseSource("", lambda: None)
+
+    def load() -> BaseFacts | None:
+        facts = committed(workspace.locks, locked)
+        if facts is not None:
+            return facts
+        engine = Engine.connect()
+        image = engine.inspect(locked.image_id)
+        return of_image(engine, image, workspace.cache, cell.base_name) if image else None
+
+    return BaseSource(locked.image_id, load)
+
+
+def gate_cell(workspace: Workspace, cell: Cell, lock: Lock, base: BaseSource,
+              wheels: Callable[[], Mapping[LockedWheel, Path]]) -> GateReport:
+    """Judge a locked cell; ``wheels`` is asked where they lie only if they must be read."""
+    kept = kept_verdict(cell, lock, base.digest, workspace.cache)
+    if kept is not None:
+        return kept
+    facts, paths = base.load(), wheels()
+    with console.progress(f"gate {cell.id}", float(lock.size)) as meter:
+        return judge_cell(cell, lock, [(paths[wheel], wheel.sha256) for wheel in lock.wheels],
+                          facts, workspace.cache, meter.advance)
