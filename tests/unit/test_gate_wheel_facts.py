@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from elf_files import elf_file, fatbin, make_wheel
 
-from builder.gate import facts_cache, wheel_facts
-from builder.gate.facts import Form, Symbol, WheelFacts
+from builder.gate import wheel_facts
+from builder.gate.facts import Symbol, WheelFacts
 from builder.gate.wheel_facts import read_wheel, read_wheels
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
@@ -64,21 +64,6 @@ def test_large_files_are_read_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     assert [path] == list(tmp_path.iterdir()), "nothing is left behind"
 
 
-def test_a_file_that_does_not_match_record(tmp_path: Path) -> None:
-    info = "thing-1.0.dist-info"
-    record = (f"thing/a,sha256=AAAA,1\nthing/gone,sha256=BBBB,1\nthing/other,md5=xx,1\n"
-              f"{info}/METADATA,,\n{info}/WHEEL,,\n")
-    path = make_wheel(tmp_path, {"thing/a": b"1", "thing/b": b"2", "thing/other": b"3"},
-                      record=record.encode())
-    assert codes(path) == [("record-differs", "thing/a"), ("record-unlisted", "thing/b"),
-                           ("record-absent", "thing/gone")]
-
-
-def test_a_record_that_is_no_table(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path, {}, record=b'"a\nb,sha256=x,\n' + b"x" * 200_000 + b",")
-    assert ("record-damaged", "RECORD") in codes(path)
-
-
 def test_damaged_files_inside_a_whole_wheel(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, {
         "thing/cut.so": LIBRARY[:300], "thing/cut.cubin": CUBIN[:2000],
@@ -126,14 +111,6 @@ def test_a_wheel_that_cannot_be_opened_is_damage_too(tmp_path: Path) -> None:
     assert (facts.name, facts.version, facts.damage[0].code) == ("thing", "1.0", "wheel-unreadable")
 
 
-def test_facts_come_back_from_the_cache_as_they_went(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path, {**MEMBERS, "thing/cut.so": LIBRARY[:300],
-                                 "thing/plain.so": elf_file(defined=["a", "b@V_1", "c"])})
-    facts = read_wheel(path, digest(path))
-    assert facts_cache.decode(facts_cache.encode(facts)) == facts
-    assert facts.cubins[0][1].form is Form.SASS
-
-
 def test_a_second_run_reads_no_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = make_wheel(tmp_path, MEMBERS)
     two = make_wheel(tmp_path, {"other/a": b"1"}, name="other")
@@ -153,21 +130,6 @@ def test_a_second_run_reads_no_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyP
     changed = read_wheels([wheels[0], (two, digest(two))], tmp_path / "cache")
     assert read == [two.name], "a changed wheel costs only itself"
     assert changed[1].members != first[1].members
-
-
-@pytest.mark.parametrize("harm", [
-    lambda data: b"", lambda data: data[:-1], lambda data: data[:80] + b"x" + data[81:]])
-def test_a_damaged_cache_is_made_again(tmp_path: Path, harm: object) -> None:
-    path = make_wheel(tmp_path, MEMBERS)
-    wheels = [(path, digest(path))]
-    first = read_wheels(wheels, tmp_path / "cache")
-    kept, = (tmp_path / "cache" / "facts" / facts_cache.reader()).iterdir()
-    whole = kept.read_bytes()
-    assert callable(harm)
-    kept.write_bytes(harm(whole))
-    assert facts_cache.load(tmp_path / "cache", wheels[0][1], path.name) is None
-    assert read_wheels(wheels, tmp_path / "cache") == first
-    assert kept.read_bytes() == whole
 
 
 def test_one_wheel_under_two_names(tmp_path: Path) -> None:
