@@ -22,11 +22,13 @@ from builder.disk import require_space
 from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError
 from builder.fetch import fetch_lock
+from builder.gate.run import gate_cell, own_base
 from builder.gate.versions import check_versions
 from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
 from builder.layers import Overlay, make_layers, no_overlay
 from builder.lock import Lock, LockedWheel, load_for
 from builder.patches.stage import NO_SERIES, Patched, Series, apply_series, series_digest
+from builder.report_gate import verdict_line
 from builder.store import Store, StoredLayer
 from builder.workspace import Workspace
 
@@ -68,6 +70,8 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series = NO_
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes).paths
     clock.lap("fetch")
+    _gate_closure(workspace, cell, lock, wheels)
+    clock.lap("gate")
     patched = apply_series(lock, wheels, series, store)
     _say(patched)
     plan = replace(plan, labels={**plan.labels, **patched.labels})
@@ -95,6 +99,17 @@ def _gate(cell: Cell, lock: Lock) -> None:
     if findings:
         raise VerdictError("\n".join(str(finding) for finding in findings), where=cell.id,
                            next_step=f"mend the matrix entry and run `sparkyard lock {cell.id}`")
+
+
+def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
+                  wheels: Mapping[LockedWheel, Path]) -> None:
+    """Stop where the wheels cannot load on the base and GPU; a verdict once reached is kept."""
+    report = gate_cell(workspace, cell, lock, own_base(workspace, cell), lambda: wheels)
+    console.info(verdict_line(report))
+    if report.errors:
+        raise VerdictError("\n".join(str(finding) for finding in report.errors), where=cell.id,
+                           next_step=f"see all of it with `sparkyard gate {cell.id}`, and what a "
+                                     "code means with `sparkyard gate --explain CODE`")
 
 
 def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
