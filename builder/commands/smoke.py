@@ -11,15 +11,19 @@ from builder.cells import Cell, select
 from builder.diagnose import diagnose, load_issues
 from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError, UsageError
+from builder.fetch import fetch_lock
+from builder.gate.run import gate_cell, own_base
 from builder.image import local_name
 from builder.lock import Lock, load_for, write_text
 from builder.patches.revision import as_patched
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
 from builder.record import Record, Where, now, records_folder, write_record
+from builder.smoke.agreement import NAME, agreement
 from builder.smoke.levels import generate, look
 from builder.smoke.server import serve_and_ask
-from builder.smoke.verdict import Check
+from builder.smoke.verdict import Check, Status
+from builder.store import Store
 from builder.workspace import Workspace, open_workspace
 
 TINY = "tiny-gemma4"
@@ -110,6 +114,8 @@ def _run(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, recipe: R
         else:
             checks = (look if level == "1a" else generate)(
                 engine, reference, cell, as_patched(lock, image.labels), model, lines)
+        if level == "1a":
+            checks.append(_gate_agrees(workspace, cell, lock, checks))
     finally:
         write_text(log, "\n".join([*lines, ""]))
     where: Where = "emulated" if emulated else "cpu"
@@ -118,6 +124,16 @@ def _run(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, recipe: R
                   started=started, seconds=time.monotonic() - clock, phases=phases,
                   checks=tuple(checks), log=str(log),
                   diagnosis=_diagnosis(workspace, checks, lines))
+
+
+def _gate_agrees(workspace: Workspace, cell: Cell, lock: Lock, checks: list[Check]) -> Check:
+    """Hold the gate's word against what the loader did in the image."""
+    base = own_base(workspace, cell)
+    if not base.digest:
+        return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the base is not locked")
+    report = gate_cell(workspace, cell, lock, base,
+                       lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes).paths)
+    return agreement(report.findings, checks)
 
 
 def _diagnosis(workspace: Workspace, checks: list[Check], lines: list[str]) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import tomli
 from pydantic import ValidationError
 
 from builder import console
 from builder.cells import Cell
 from builder.engine import Container, Engine, RunSpec
+from builder.gate.rules import rules
 from builder.lock import Lock
 from builder.smoke.verdict import Check, Status
 
@@ -46,13 +46,13 @@ def generate(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
 
 def asked(cell: Cell, lock: Lock) -> dict[str, Any]:
     """Return what the scripts are told."""
-    policy = tomli.loads((HERE / "extensions.toml").read_text(encoding="utf-8"))
     packages = ["torch", "transformers", "vllm"]
     packages += ["flashinfer"] if lock.wheel("flashinfer-python") else []
     return {
         "wheels": {wheel.name: wheel.version for wheel in lock.wheels}, "cuda": cell.cuda,
         "leave_out": list(cell.leave_out), "imports": packages, "model": MODEL,
-        "question": QUESTION, "expect": EXPECT, "extensions": policy["extension"],
+        "question": QUESTION, "expect": EXPECT,
+        "extensions": [rule.model_dump() for rule in rules().extension],
     }
 
 

@@ -80,6 +80,7 @@ def load_all(site: Path) -> str:
             excused += 1
             say(f"extension {name}", "not applicable", f"{rule['reason']} ({reason})")
         else:
+            say(f"extension {name}", "fail", reason)
             wrong.append(f"{name}: {reason}")
     if wrong:
         raise Wrong(f"{len(wrong)} of {good + len(wrong)}: " + "; ".join(wrong[:10]))

@@ -1,0 +1,44 @@
+"""The gate against the loader, both ways."""
+
+from __future__ import annotations
+
+from builder.gate.findings import Finding
+from builder.smoke.agreement import agreement
+from builder.smoke.verdict import Check, Status
+
+REFUSED = Check(check="extension a/x.so", status=Status.NOT_APPLICABLE, detail="excused")
+LOADED = Check(check="every extension loads, all symbols bound", status=Status.PASS)
+
+
+def claim(file: str, what: str = "", code: str = "missing-library") -> Finding:
+    return Finding(code, "F6", what, "", file=file)
+
+
+def test_both_say_that_all_load() -> None:
+    assert agreement([], [LOADED]).status is Status.PASS
+
+
+def test_both_refuse_the_same() -> None:
+    found = agreement([claim("a/x.so")], [LOADED, REFUSED])
+    assert (found.status, found.detail) == (Status.PASS, "1 refused by both")
+
+
+def test_a_library_counts_for_its_users() -> None:
+    library = claim("t/lib.so", "t/lib.so needs libgone.so; a/x.so cannot be imported")
+    assert agreement([library], [REFUSED]).status is Status.PASS
+
+
+def test_a_refusal_that_nobody_foretold_fails() -> None:
+    found = agreement([], [REFUSED])
+    assert found.status is Status.FAIL
+    assert "the loader refused a/x.so" in found.detail
+
+
+def test_a_false_alarm_fails() -> None:
+    found = agreement([claim("b/y.so", code="undefined-symbol")], [LOADED])
+    assert found.status is Status.FAIL
+    assert "the gate would refuse b/y.so" in found.detail
+
+
+def test_other_findings_are_no_claims_about_loading() -> None:
+    assert agreement([claim("b/y.so", code="no-gpu-code")], [LOADED]).status is Status.PASS
