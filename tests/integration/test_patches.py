@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +116,24 @@ def test_patched_0_19_0_has_the_sources_of_0_19_1(release: bytes, tmp_path: Path
         names = [name for name in wanted.namelist() if name.endswith(".py")]
         assert len(names) > 1000
         assert all(made.read(name) == wanted.read(name) for name in names)
+
+
+def test_a_killed_run_leaves_no_half_patched_wheel(release: bytes, tmp_path: Path) -> None:
+    (tmp_path / "release.diff").write_bytes(release)
+    command = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml"), "patch",
+               "wheel", "cpu-arm64-0.19", "--file", "release.diff", "--output", "out"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for moment in (0.4, 0.8, 1.2):
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as child:
+            time.sleep(moment)
+            child.kill()
+        for path in tmp_path.glob("out/vllm*"):
+            with zipfile.ZipFile(path) as archive:  # whole, or not under this name
+                assert archive.namelist()[-1].endswith("/RECORD")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True,
+                          text=True)
+    assert (tmp_path / done.stdout.strip()).is_file()
 
 
 @pytest.fixture(scope="module")
