@@ -74,6 +74,7 @@ for _name, _help in {
     "lock": "Resolve cells and write their locks (-- CELL… --upgrade PKG --check).",
     "base": "Make and lock a base image.",
     "fetch": "Fetch the locked wheels into the cache.",
+    "gate": "Judge closures without a GPU (-- CELL…, --image REF, --sarif FILE, --explain CODE).",
     "build": "Build cells (-- CELL… --push).",
     "smoke": "Smoke test a cell (-- CELL --level 2).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
