@@ -78,6 +78,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series = NO_
     clock.lap("patch")
     layers = cell_layers(workspace, cell, patched.lock, base, store, patched.wheels, engine,
                          patched.overlay)
+    _say_sizes(layers)
     clock.lap("layers")
     sent = _bake(engine, plan, layers, store)
     clock.lap("build")
@@ -128,6 +129,14 @@ def _say(patched: Patched) -> None:
         console.warn(word)
     for name, version in patched.versions.items():
         console.info(f"patched {name} to {version}")
+
+
+def _say_sizes(layers: tuple[StoredLayer, ...]) -> None:
+    """Say what a puller of the published wheels' layers needs for the patches, uncompressed."""
+    over = [layer for layer in layers if layer.facts.get("kind") == "overlay"]
+    if over:
+        console.info(f"the patches are layers of {console.size(sum(one.size for one in over))}; "
+                     f"the environment layer is {console.size(layers[-1].size)}")
 
 
 def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> ReadyBase:
