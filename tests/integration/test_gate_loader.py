@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from builder.build import build
 from builder.cells import select
 from builder.engine import Engine, RunSpec
-from builder.image import local_name
 from builder.workspace import open_workspace
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -20,7 +20,7 @@ LOAD = f"""python -c 'import ctypes, torch; ctypes.CDLL("{SITE}/vllm/_C.abi3.so"
 
 def test_the_loader_agrees_about_libnuma() -> None:
     engine, workspace = Engine.connect(), open_workspace(ROOT / "matrix.toml")
-    image = local_name(workspace.registry, select(workspace.cells, ["cpu"])[0])
+    image = build(workspace, select(workspace.cells, ["cpu"])[0], engine).plan.name
     whole, bare = (engine.run_once(RunSpec(image, ("sh", "-c", before + LOAD), network="none"))
                    for before in ("", "rm /usr/lib/*/libnuma.so.1* && "))
     assert whole.returncode == 0, whole.stderr
