@@ -1,0 +1,92 @@
+"""Loose wheels and finished images: what they are judged for, and what a name promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cells_for_tests import CPU, make_cell
+from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
+
+from builder.errors import UsageError
+from builder.gate.closures import judge_image, judge_wheels
+from builder.gate.facts import Code, ElfFacts, Form
+from builder.gate.image_facts import ImageFacts
+from builder.gate.judge import GateReport
+
+SASS = Code(Form.SASS, 121, "", 1, 100)
+CUDA = ElfFacts("torch/lib/libtorch_cuda.so", "aarch64", cuda=(SASS,))
+GOOD = {"vllm": "0.20.2", "transformers": "5.5.4", "flashinfer-python": "0.6.8",
+        "nvidia-cuda-runtime": "13.0.96"}
+
+
+def an_image(**versions: str) -> ImageFacts:
+    """Return an image with CUDA's torch; versions replace those of a good one."""
+    changed = {**GOOD, **{name.replace("_", "-"): value for name, value in versions.items()}}
+    wheels = [a_wheel(name, version) for name, version in changed.items() if version]
+    torch = a_wheel("torch", "2.11.0", elves=(CUDA,), members=NVIDIA)
+    return ImageFacts(a_base(tools=TOOLS), (*wheels, torch))
+
+
+def numbers(report: GateReport) -> list[tuple[str, str]]:
+    return [(one.number, one.code) for one in report.errors]
+
+
+def test_an_image_that_holds_what_its_name_promises_passes() -> None:
+    assert numbers(judge_image("someone/vllm:tf5-gemma4", an_image())) == []
+
+
+@pytest.mark.parametrize(("name", "versions", "expected"), [
+    ("someone/vllm:0.19-tf5", {"transformers": "4.57.6"}, ("F2", "no-transformers5")),
+    ("vllm/vllm-openai:gemma4", {"vllm": "0.18.2rc1.dev73"}, ("F20", "gemma4-unsupported")),
+    ("someone/vllm:gemma4", {"transformers": "4.57.6"}, ("F20", "gemma4-unsupported")),
+    ("someone/vllm", {"flashinfer-cubin": "0.6.6"}, ("F7", "mixed-flashinfer")),
+    ("someone/vllm", {"nvidia-cuda-nvcc": "13.5.1"}, ("F28", "mixed-cuda"))])
+def test_what_its_packages_say_against_it(
+        name: str, versions: dict[str, str], expected: tuple[str, str]) -> None:
+    assert numbers(judge_image(name, an_image(**versions))) == [expected]
+
+
+def test_an_image_that_promises_nothing_may_hold_old_packages() -> None:
+    assert numbers(judge_image("someone/vllm:old", an_image(transformers="4.57.6"))) == []
+
+
+def test_f3_a_cpu_torch_beside_nvidias_wheels() -> None:
+    image = an_image()
+    plain = a_wheel("torch", "2.10.0", members=NVIDIA)
+    wheels = (*(one for one in image.wheels if one.name != "torch"), plain)
+    assert numbers(judge_image("someone/vllm", ImageFacts(image.base, wheels))) == [
+        ("F3", "cpu-torch")]
+
+
+def test_f27_an_image_without_a_compiler() -> None:
+    image = ImageFacts(a_base(tools=TOOLS[1:]), an_image().wheels)
+    assert numbers(judge_image("someone/vllm", image)) == [("F27", "toolchain-missing")]
+
+
+def test_what_our_own_matrix_overrides_is_no_fault_of_our_image() -> None:
+    image = an_image()
+    needy = a_wheel("needy", requires=("transformers<5",))
+    judged = ImageFacts(image.base, (*image.wheels, needy))
+    assert numbers(judge_image("x", judged)) == [("", "unmet-requirement")]
+    cell = make_cell({**CPU, "transformers": {"spec": "5.5.4", "override": True}})
+    assert numbers(judge_image("x", judged, cell)) == []
+
+
+def test_an_image_without_python_is_a_wrong_name() -> None:
+    with pytest.raises(UsageError, match="no Python distributions"):
+        judge_image("debian", ImageFacts(a_base(), ()))
+
+
+def test_wheels_must_have_a_wheels_name(tmp_path: Path) -> None:
+    path = tmp_path / "torch.whl"
+    path.write_bytes(b"")
+    with pytest.raises(UsageError, match="not the name of a wheel"):
+        judge_wheels([path], None, tmp_path)
+
+
+def test_a_broken_wheel_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.11.0-cp311-cp311-manylinux_2_28_aarch64.whl"
+    path.write_bytes(b"PK\3\4 cut short")
+    report = judge_wheels([path], a_base(), tmp_path)
+    assert "wheel-unreadable" in {one.code for one in report.errors}
