@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import requests
@@ -19,7 +20,7 @@ class Client:
 
     def __init__(self, port: int, model: str) -> None:
         """Bind to a port of 127.0.0.1; proxies of the environment are not for it."""
-        self.base, self.model = f"http://127.0.0.1:{port}", model
+        self.port, self.base, self.model = port, f"http://127.0.0.1:{port}", model
         self._session = requests.Session()
         self._session.trust_env = False
 
@@ -40,28 +41,86 @@ class Client:
         answer: dict[str, Any] = self._post(body).json()
         return answer
 
-    def stream(self, body: dict[str, Any]) -> tuple[str, int]:
-        """Ask for a stream; return its text and the number of chunks that carried some."""
-        text, chunks, ended = "", 0, False
-        response = self._post({**body, "stream": True}, stream=True)
-        for raw in response.iter_lines():
-            line = raw.decode("utf-8")
-            if line == "data: [DONE]":
-                ended = True
-            elif line.startswith("data: "):
-                for choice in json.loads(line[6:]).get("choices", []):
-                    piece = choice.get("delta", {}).get("content") or ""
-                    text, chunks = text + piece, chunks + bool(piece)
-        if not ended:
-            raise Unanswered("the stream ended without [DONE]")
-        return text, chunks
+    def events(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Ask for a stream and yield its chunks; raises Unanswered, also for one cut off."""
+        asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        with self._post(asked, stream=True) as response:
+            for raw in lines(response):
+                line = raw.decode("utf-8")
+                if line == "data: [DONE]":
+                    return
+                if line.startswith("data: "):
+                    yield json.loads(line[6:])
+        raise Unanswered("the stream ended without [DONE]")
+
+    def assembled(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask for a stream and put its pieces together as the whole answer would be."""
+        return assemble(self.events(body))
+
+    def abandon(self, body: dict[str, Any]) -> None:
+        """Ask for a stream and leave it after its first piece."""
+        pieces = self.events(body)
+        next(pieces, None)
+        pieces.close()  # type: ignore[attr-defined]
+
+    def status(self, body: dict[str, Any]) -> int:
+        """Return the HTTP status that a request gets, good or bad."""
+        return self._send("POST", "/v1/chat/completions", json=body).status_code
+
+    def metric(self, name: str) -> float:
+        """Return a metric of the server, summed over its labels; raises Unanswered."""
+        text = self._send("GET", "/metrics").text
+        found = [line.rsplit(" ", 1)[1] for line in text.splitlines()
+                 if line.split("{")[0].split(" ")[0] == name]
+        if not found:
+            raise Unanswered(f"/metrics lacks {name}")
+        return sum(float(value) for value in found)
 
     def _post(self, body: dict[str, Any], *, stream: bool = False) -> requests.Response:
-        try:
-            response = self._session.post(f"{self.base}/v1/chat/completions", json=body,
-                                          timeout=TIMEOUT_S, stream=stream)
-        except requests.RequestException as error:
-            raise Unanswered(f"no answer: {error}") from error
+        response = self._send("POST", "/v1/chat/completions", json=body, stream=stream)
         if response.status_code != 200:
             raise Unanswered(f"status {response.status_code}: {response.text[:500]}")
         return response
+
+    def _send(self, method: str, path: str, **options: Any) -> requests.Response:
+        try:
+            return self._session.request(method, self.base + path, timeout=TIMEOUT_S, **options)
+        except requests.RequestException as error:
+            raise Unanswered(f"no answer: {error}") from error
+
+
+def lines(response: requests.Response) -> Iterator[bytes]:
+    """Yield the lines of a streamed body; a connection that breaks is Unanswered."""
+    try:
+        yield from response.iter_lines()
+    except requests.RequestException as error:
+        raise Unanswered(f"the stream broke: {error}") from error
+
+
+def assemble(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Put the chunks of a stream together; raises Unanswered where text came in one piece."""
+    message: dict[str, Any] = {"content": "", "tool_calls": []}
+    usage: dict[str, Any] = {}
+    finish, pieces = None, 0
+    for event in events:
+        usage = event.get("usage") or usage
+        for choice in event.get("choices", []):
+            delta = choice.get("delta", {})
+            finish = choice.get("finish_reason") or finish
+            pieces += bool(delta.get("content"))
+            for name in ("content", "reasoning", "reasoning_content"):
+                message[name] = message.get(name, "") + (delta.get(name) or "")
+            _add_calls(message["tool_calls"], delta.get("tool_calls") or [])
+    if pieces == 1 and usage.get("completion_tokens", 0) > 4:
+        raise Unanswered("the stream came in one piece")
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+
+
+def _add_calls(calls: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
+    for piece in pieces:
+        while len(calls) <= piece["index"]:
+            calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        call, function = calls[piece["index"]], piece.get("function") or {}
+        call["id"] = piece.get("id") or call["id"]
+        call["function"]["name"] += function.get("name") or ""
+        call["function"]["arguments"] += function.get("arguments") or ""

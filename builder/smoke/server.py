@@ -62,7 +62,7 @@ def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: 
             if checks[0].status is Status.PASS:
                 client = Client(box.published_port(PORT), recipe.model.name)
                 await_health(client)
-                checks += [*ask(client), _still_healthy(client, box)]
+                checks += [*ask(client, recipe.capabilities), _still_healthy(client, box)]
         finally:
             log_lines.extend(log.lines)
     return [*checks, *log_checks(recipe, log_lines, is_cuda=cell.is_cuda)], boot.durations

@@ -1,105 +1,141 @@
-"""Probes against a server on loopback that answers as it is told: each fires, each stays quiet."""
+"""The battery against a fake server: quiet on right answers, red by name for each fault."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from builder.recipes import Capabilities
 from builder.smoke.client import Client
-from builder.smoke.probes import ask
-from builder.smoke.verdict import Status
+from builder.smoke.probes import ask, kinds, run
+from builder.smoke.probes.cases import Case, battery
+from builder.smoke.verdict import Check, Status, passed
+from tests.unit.fake_openai import Fake, Message, serving
 
-GOOD = "The capital of France is Paris."
-
-
-class Model:
-    """What the fake server says; a test changes it."""
-
-    whole = (GOOD,)
-    streamed = GOOD
-    pieces = 5
-    finish = "stop"
-    tokens = 8
-    status = 200
-    done = True
-    asked = 0
-
-
-class Handler(BaseHTTPRequestHandler):
-    """The chat route of the OpenAI API, as little as the probes need."""
-
-    model: Model
-
-    def log_message(self, *_: Any) -> None:
-        """Stay silent."""
-
-    def do_POST(self) -> None:
-        """Answer one chat request."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        model = self.model
-        self.send_response(model.status)
-        self.end_headers()
-        if model.status != 200:
-            return
-        if not body.get("stream"):
-            text = model.whole[model.asked % len(model.whole)]
-            model.asked += 1
-            self.wfile.write(json.dumps({"usage": {"completion_tokens": model.tokens}, "choices": [
-                {"finish_reason": model.finish, "message": {"content": text}}]}).encode())
-            return
-        step = max(1, len(model.streamed) // model.pieces)
-        for start in range(0, len(model.streamed), step):
-            piece = {"choices": [{"delta": {"content": model.streamed[start:start + step]}}]}
-            self.wfile.write(b"data: " + json.dumps(piece).encode() + b"\n\n")
-        if model.done:
-            self.wfile.write(b"data: [DONE]\n\n")
+ABLE = Capabilities(tools=True, reasoning=True)
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[Client, Model]]:
-    model = Model()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("H", (Handler,), {"model": model}))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield Client(server.server_port, "tiny"), model
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, Fake]]:
+    monkeypatch.setattr(kinds, "FREE_WITHIN_S", 0.5)
+    with serving() as (port, fake):
+        yield Client(port, "tiny"), fake
 
 
-def failed(client: Client) -> list[str]:
-    return [check.check for check in ask(client) if check.status is Status.FAIL]
+def case(name: str) -> Case:
+    return next(case for case in battery().cases if case.name == name)
 
 
-def test_a_healthy_server_passes_all(served: tuple[Client, Model]) -> None:
-    client, _ = served
-    assert failed(client) == []
-    assert {check.answer for check in ask(client)} == {GOOD}
+def fails(client: Client, name: str) -> str:
+    found = run(client, case(name))
+    assert found.status is Status.FAIL, found
+    return found.detail
 
 
-@pytest.mark.parametrize(("change", "expected"), [
-    ({"whole": ("!!!!!!!!",), "streamed": "!!!!!!!!"},
-     ["plain chat", "streaming", "same answer twice"]),
-    ({"finish": "length"}, ["plain chat"]),
-    ({"tokens": 0}, ["plain chat"]),
-    ({"streamed": GOOD + GOOD}, ["streaming"]),
-    ({"pieces": 1}, ["streaming"]),
-    ({"done": False}, ["streaming"]),
-    ({"whole": (GOOD, GOOD, GOOD, GOOD + " Yes.")}, ["same answer twice"]),
-    ({"status": 500}, ["plain chat", "streaming", "same answer twice"]),
+def test_a_healthy_server_passes_all(served: tuple[Client, Fake]) -> None:
+    checks = ask(served[0], ABLE)
+    assert [check for check in checks if check.status is not Status.PASS] == [
+        Check(check="vision", status=Status.NOT_APPLICABLE,
+              detail="the recipe says that it does not see")]
+    assert passed(checks)
+
+
+def test_what_the_recipe_does_not_give_is_not_applicable_and_says_why(
+        served: tuple[Client, Fake]) -> None:
+    checks = [check for check in ask(served[0], Capabilities()) if check.check != "vision"]
+    beyond = [check for check in checks if check.status is Status.NOT_APPLICABLE]
+    assert len(beyond) == sum(case.needs != "text" for case in battery().cases) > 10
+    assert all(check.detail.startswith("the recipe does not give") for check in beyond)
+
+
+def content(text: str) -> Callable[[Message, dict[str, Any]], None]:
+    return lambda message, body: message.update(content=text)
+
+
+def arguments(change: Callable[[str], str]) -> Callable[[Message, dict[str, Any]], None]:
+    def fault(message: Message, body: dict[str, Any]) -> None:
+        for call in message.get("tool_calls") or []:
+            call["function"]["arguments"] = change(call["function"]["arguments"])
+    return fault
+
+
+@pytest.mark.parametrize(("name", "fault", "words"), [
+    ("text: capital of France", content("!!!!!!!!!!"), "'!!!!!' in the answer"),
+    ("text: capital of France", content("Paris \ufffd"), "U+FFFD"),
+    ("text: capital of France", content("It is Rome."), "expected 'Paris'"),
+    ("text: streamed", content(""), "the content is empty"),
+    ("text: long answer", content("The sea is calm tonight. " * 40), "a loop of"),
+    ("tools: agentic", content("18 <|tool_call>call:x"), "'<|tool_call>' leaks into the content"),
+    ("tools: single", content("<tool_call|>"), "leaks into the content"),
+    ("tools: single", arguments(lambda text: text[:-1]), "invalid JSON"),
+    ("tools: single, streamed", arguments(lambda text: text + "}"), "invalid JSON"),
+    ("tools: single", arguments(lambda text: '{"location": 5}'), "is not of type 'string'"),
+    ("tools: HTML in streamed arguments", arguments(lambda text: text.replace("<", "<<")),
+     "'<<' is doubled"),
+    ("tools: parallel", lambda message, body: message["tool_calls"].pop(), "expected calls of"),
+    ("tools: choice among three", lambda message, body: message.update(tool_calls=[]),
+     "expected calls of"),
+    ("tools: full loop", arguments(lambda text: "{"), "in turn 1: arguments of search_web"),
+    ("reasoning: asked", lambda message, body: message.update(reasoning=None),
+     "reasoning was asked for and is empty"),
+    ("reasoning: asked, streamed", lambda message, body: message.update(reasoning=""),
+     "reasoning was asked for and is empty"),
+    ("reasoning: not asked", lambda message, body: message.update(reasoning="Hm."),
+     "reasoning was not asked for"),
+    ("structured output", content('{"country": "France"}'), "'capital' is a required property"),
+    ("16 requests at once", content("It is Rome."), "text: capital of France"),
 ])
-def test_each_fault_is_caught_by_name(served: tuple[Client, Model], change: dict[str, Any],
-                                      expected: list[str]) -> None:
-    client, model = served
-    for name, value in change.items():
-        setattr(model, name, value)
-    assert failed(client) == expected
+def test_each_fault_is_caught_by_name(
+        served: tuple[Client, Fake], name: str,
+        fault: Callable[[Message, dict[str, Any]], None], words: str) -> None:
+    client, fake = served
+    fake.fault = fault
+    assert words in fails(client, name)
+
+
+def test_reasoning_counts_under_its_old_name(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.fault = lambda message, body: message.update(reasoning_content=message.pop("reasoning"))
+    assert run(client, case("reasoning: asked")).status is Status.PASS
+
+
+@pytest.mark.parametrize("value", [float("nan"), None, 0.5, float("-inf")])
+def test_log_probabilities_are_numbers(served: tuple[Client, Fake], value: float | None) -> None:
+    client, fake = served
+    fake.logprob = value
+    assert "log probabilities" in fails(client, "logprobs")
+
+
+@pytest.mark.parametrize(("name", "value", "probe", "words"), [
+    ("finish", "length", "text: code", "it ended with 'length'"),
+    ("cut", True, "text: streamed", "without [DONE]"),
+    ("leaks", True, "cancelled stream", "still run"),
+    ("lenient", True, "refused: no messages", "status 200, not 4xx"),
+])
+def test_the_server_itself_is_at_fault(served: tuple[Client, Fake], name: str, value: Any,
+                                       probe: str, words: str) -> None:
+    client, fake = served
+    setattr(fake, name, value)
+    assert words in fails(client, probe)
+
+
+def test_another_answer_at_temperature_0_is_caught(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.fault = lambda message, body: message.update(content=f"Madrid {fake.asked}")
+    assert "another answer" in fails(client, "same answer at temperature 0")
+
+
+def test_one_500_in_ten_is_flaky_and_no_pass(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.status = lambda number: 500 if number % 10 == 0 else 200
+    checks = ask(client, ABLE)
+    flaky = [check for check in checks if check.status is Status.FLAKY]
+    assert flaky
+    assert all("500" in check.detail and "asked again" in check.detail for check in flaky)
+    assert not passed(checks)
 
 
 def test_nobody_there_is_a_failure_not_a_traceback() -> None:
-    assert len(failed(Client(1, "tiny"))) == 3
+    assert "Unanswered" in fails(Client(1, "tiny"), "text: code")

@@ -1,0 +1,101 @@
+"""Hold one answer against its case: text, end, counts, tool calls, reasoning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from builder.smoke.probes.cases import Call, Case, battery
+from builder.smoke.probes.degenerate import degenerate, leaked
+
+
+def judge(case: Case, answer: dict[str, Any]) -> str:
+    """Return everything that is wrong with a chat answer, or nothing."""
+    return "; ".join(problems(case, answer))
+
+
+def problems(case: Case, answer: dict[str, Any]) -> Iterator[str]:
+    """Yield each thing that is wrong with a chat answer."""
+    choice, usage = answer["choices"][0], answer["usage"]
+    message = choice["message"]
+    calls = message.get("tool_calls") or []
+    ends = ("tool_calls", "stop") if calls and case.stream else (
+        "tool_calls",) if calls else ("stop",)
+    if choice["finish_reason"] not in ends:
+        yield f"it ended with {choice['finish_reason']!r}, not {ends[0]!r}"
+    if not 0 < usage["completion_tokens"] <= case.max_tokens:
+        yield f"usage counts {usage['completion_tokens']} tokens"
+    yield from of_text(case, message.get("content") or "")
+    yield from of_calls(case, calls)
+    if case.needs == "reasoning":
+        yield from of_reasoning(case, message)
+
+
+def of_text(case: Case, text: str) -> Iterator[str]:
+    """Yield what is wrong with the text itself."""
+    if found := degenerate(text):
+        yield found
+    if tag := leaked(text):
+        yield f"tag {tag!r} leaks into the content"
+    if not text and not case.calls:
+        yield "the content is empty"
+    yield from (f"expected {word!r} in the answer" for word in case.contains
+                if word.casefold() not in text.casefold())
+    yield from (f"refused {word!r} in the answer" for word in case.lacks if word in text)
+    schema = case.options.get("response_format", {}).get("json_schema", {}).get("schema")
+    if schema:
+        yield from (f"structured output: {wrong}" for wrong in invalid(text, schema))
+
+
+def of_reasoning(case: Case, message: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the reasoning, which servers call by one of two names."""
+    thought = message.get("reasoning") or message.get("reasoning_content") or ""
+    if case.thinking and not thought.strip():
+        yield "reasoning was asked for and is empty"
+    if not case.thinking and thought:
+        yield f"reasoning was not asked for: {thought[:80]!r}"
+    if tag := leaked(thought):
+        yield f"tag {tag!r} leaks into the reasoning"
+    if found := degenerate(thought):
+        yield f"reasoning: {found}"
+
+
+def of_calls(case: Case, calls: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong with the tool calls: number, names, JSON, schema, doubled signs."""
+    made = [call["function"] for call in calls]
+    if [call["name"] for call in made] != [call.name for call in case.calls]:
+        yield (f"expected calls of {[call.name for call in case.calls]}, "
+               f"got {[call['name'] for call in made]}")
+        return
+    for wanted, call in zip(case.calls, made, strict=True):
+        yield from of_arguments(wanted, call["arguments"])
+
+
+def of_arguments(wanted: Call, text: str) -> Iterator[str]:
+    """Yield what is wrong with the arguments of one call."""
+    schema = battery().tools[wanted.name]["function"]["parameters"]
+    broken = list(invalid(text, schema))
+    yield from (f"arguments of {wanted.name}: {wrong}" for wrong in broken)
+    if broken:
+        return
+    given = json.loads(text)
+    for name, part in wanted.holds.items():
+        if part.casefold() not in str(given.get(name, "")).casefold():
+            yield f"argument {name!r} of {wanted.name} is {given.get(name)!r}, without {part!r}"
+    if any("<<" in value for value in given.values() if isinstance(value, str)):
+        yield f"'<<' is doubled in the arguments of {wanted.name}"
+    if tag := leaked(text):
+        yield f"tag {tag!r} leaks into the arguments of {wanted.name}"
+
+
+def invalid(text: str, schema: dict[str, Any]) -> Iterator[str]:
+    """Yield why a text is no JSON, or not of a schema."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        yield f"invalid JSON ({error}): {text[:120]!r}"
+        return
+    yield from (error.message for error in Draft202012Validator(schema).iter_errors(given))
