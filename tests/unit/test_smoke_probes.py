@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builder.recipes import Capabilities
-from builder.smoke.client import Client
+from builder.smoke.client import Client, Unanswered, assemble
 from builder.smoke.probes import ask, kinds, run
 from builder.smoke.probes.cases import Case, battery
 from builder.smoke.verdict import Check, Status, passed
@@ -135,6 +135,18 @@ def test_one_500_in_ten_is_flaky_and_no_pass(served: tuple[Client, Fake]) -> Non
     assert flaky
     assert all("500" in check.detail and "asked again" in check.detail for check in flaky)
     assert not passed(checks)
+
+
+@pytest.mark.parametrize(("tokens", "whole"), [(8, True), (65, False)])
+def test_a_long_stream_in_one_piece_is_none_but_a_busy_server_merges_short_ones(
+        tokens: int, whole: bool) -> None:
+    chunks = [{"choices": [{"delta": {"content": "A story."}, "finish_reason": "stop"}]},
+              {"choices": [], "usage": {"completion_tokens": tokens}}]
+    if whole:
+        assert assemble(iter(chunks))["choices"][0]["message"]["content"] == "A story."
+    else:
+        with pytest.raises(Unanswered, match="one piece"):
+            assemble(iter(chunks))
 
 
 def test_nobody_there_is_a_failure_not_a_traceback() -> None:
