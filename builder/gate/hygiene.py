@@ -19,14 +19,17 @@ NEXT_STEP = "lock another version of it; as published, it cannot be trusted to i
 def check_hygiene(wheels: Sequence[WheelFacts], known: Rules | None = None
                   ) -> tuple[Finding, ...]:
     """Return damage first, then the files that two wheels bring with different bytes."""
-    damage = [_damaged(wheel, one) for wheel in wheels for one in wheel.damage]
-    return (*damage, *_collisions(wheels, known or rules()))
+    policy = known or rules()
+    damage = [_damaged(wheel, one, policy) for wheel in wheels for one in wheel.damage]
+    return (*damage, *_collisions(wheels, policy))
 
 
-def _damaged(wheel: WheelFacts, damage: Damage) -> Finding:
-    severity = MILD.get(damage.code, Severity.ERROR)
+def _damaged(wheel: WheelFacts, damage: Damage, known: Rules) -> Finding:
+    rule = known.known_damage(damage.code, damage.file)
+    severity = Severity.WARNING if rule else MILD.get(damage.code, Severity.ERROR)
     where = f"{damage.file} " if damage.file else ""
-    return Finding(damage.code, "", f"{where}in {wheel.file}: {damage.detail}",
+    what = f"{where}in {wheel.file}: {damage.detail}" + (f"; {rule.reason}" if rule else "")
+    return Finding(damage.code, "", what,
                    NEXT_STEP if severity is Severity.ERROR else "tell its publisher",
                    severity, wheel.file, damage.file, found=damage.detail)
 

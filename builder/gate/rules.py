@@ -57,6 +57,15 @@ class Collision(Frozen):
     link: str
 
 
+class KnownDamage(Frozen):
+    """A fault of published wheels that a build can go on with, since the lock fixes the bytes."""
+
+    pattern: str
+    code: str
+    reason: str
+    link: str
+
+
 class Rules(Frozen):
     """All of ``rules.toml``; ``debian`` maps a library to the package that has it."""
 
@@ -65,11 +74,17 @@ class Rules(Frozen):
     driver: tuple[Driver, ...] = ()
     extension: tuple[Excused, ...] = ()
     collision: tuple[Collision, ...] = ()
+    damage: tuple[KnownDamage, ...] = ()
     debian: Mapping[str, str] = Field(default_factory=dict)
 
     def excuse(self, path: str) -> Excused | None:
         """Return why a file may fail to load, None where it may not."""
         return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)), None)
+
+    def known_damage(self, code: str, path: str) -> KnownDamage | None:
+        """Return why a build may go on with a damaged file, None where it may not."""
+        return next((rule for rule in self.damage
+                     if rule.code == code and fnmatchcase(path, rule.pattern)), None)
 
     def before(self, path: str) -> tuple[str, ...]:
         """Return the patterns of what is loaded before a file."""

@@ -50,3 +50,13 @@ def test_a_known_collision_is_a_note_with_its_reason() -> None:
                                 a_wheel("b", members=("build_backend.py=2",))])
     assert finding.severity is Severity.NOTE
     assert "nothing imports it" in finding.what
+
+
+def test_a_known_fault_of_a_published_wheel_is_a_warning_with_its_reason() -> None:
+    damage = Damage("record-differs", "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why")
+    (finding,) = check_hygiene([a_wheel("pynvvideocodec", damage=(damage,))])
+    assert finding.severity is Severity.WARNING
+    assert "published so" in finding.what
+    (other,) = check_hygiene([a_wheel("other", damage=(
+        Damage("set-id", "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why"),))])
+    assert other.severity is Severity.ERROR
