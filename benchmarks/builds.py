@@ -1,16 +1,15 @@
-"""Builds as ratios, side by side in one run: `python benchmarks/builds.py [CELL]` (``cpu``).
+"""Builds as ratios, side by side in one run: `python -m benchmarks.builds [CELL]` (``cpu``).
 
 The cell's layers are made beforehand; then the same bytes become an image three times, each time
 from a context that the engine has not seen and with no cache: by Sparkyard's bake definition, by
 a plain Dockerfile that ADDs the same tars, and by `RUN uv pip install` of the same locked wheels.
-Each runs twice, and the quicker run counts. Needs about four times the unpacked image of free disk,
-and empties the engine's build cache before every run, so that all of them start equal.
+Each runs twice, and the quicker run counts. All of it happens on an engine of the benchmark's own,
+whose build cache is emptied before every run; needs about three times the unpacked image of disk.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -19,13 +18,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.engines import private_engine
 from builder.bases import ensure
-from builder.build import build, cell_layers
+from builder.build import cell_layers
 from builder.cells import Cell, select
 from builder.engine import Engine
 from builder.fetch import fetch_lock
-from builder.image import TARGET, ImagePlan, definition
-from builder.lock import Lock, load_for
+from builder.image import TARGET, ImagePlan, definition, plan_image
+from builder.lock import load_for
 from builder.store import Store, StoredLayer
 from builder.workspace import Workspace, open_workspace
 
@@ -57,7 +57,7 @@ def fresh(store: Store, name: str, files: dict[str, Path]) -> Path:
 
 
 def docker(*words: str) -> None:
-    """Run docker quietly."""
+    """Run docker quietly, on the engine that ``DOCKER_HOST`` names."""
     subprocess.run(["docker", *words], check=True, capture_output=True)
 
 
@@ -87,39 +87,14 @@ def installed(base: str, context: Path, platform: str) -> float:
             "none", "--build-context", f"uv={folder}", "-t", f"{NAME}:uv", str(context)))
 
 
-def all_layers(workspace: Workspace, engine: Engine, cell: Cell) -> tuple[StoredLayer, ...]:
-    """Return the cell's layers, made where the store lacks some."""
+def prepared(workspace: Workspace, engine: Engine, cell: Cell
+             ) -> tuple[ImagePlan, tuple[StoredLayer, ...]]:
+    """Return the cell's plan and its layers, made where the store lacks some."""
     store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
     base = ensure(workspace, engine, (cell.base_name, cell.platform))
     wheels = fetch_lock(lock, store, cell.indexes).paths
-    return cell_layers(workspace, cell, lock, base, store, wheels, engine)
-
-
-def wheels_of(store: Store, lock: Lock) -> dict[str, Path]:
-    """Return the locked wheels by file name."""
-    return {wheel.file: store.wheel_path(wheel) for wheel in lock.wheels}
-
-
-def main() -> None:
-    """Print each ratio beside its bar."""
-    workspace, engine = open_workspace(ROOT / "matrix.toml"), Engine.connect()
-    cell, = select(workspace.cells, [sys.argv[1] if len(sys.argv) > 1 else "cpu"])
-    store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
-    layers = all_layers(workspace, engine, cell)
-    plan = build(workspace, cell, engine).plan
-    tars = {layer.path.name: layer.path for layer in layers}
-    wheels = wheels_of(store, lock)
-    runs = {
-        "bake": (tars, lambda folder: ours(engine, plan, folder, layers)),
-        "add": (tars, lambda folder: plain(plan.base, folder, cell.platform, layers)),
-        "uv": (wheels, lambda folder: installed(plan.base, folder, cell.platform))}
-    best = {name: min(once(store, name, *run) for _ in range(TURNS)) for name, run in runs.items()}
-    print(f"build {cell.id} from warm layers: {best['bake']:.1f} s; plain ADD of the same bytes: "
-          f"{best['add']:.1f} s; ratio {best['bake'] / best['add']:.2f} (bar: 1.1)")
-    print(f"RUN uv pip install of the same lock: {best['uv']:.1f} s; "
-          f"ratio {best['bake'] / best['uv']:.2f} (bar: 1)")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"peak memory of this process: {peak:.2f} GB (bar: 1 GB)")
+    plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root)
+    return plan, cell_layers(workspace, cell, lock, base, store, wheels, engine)
 
 
 def once(store: Store, name: str, files: dict[str, Path],
@@ -132,6 +107,32 @@ def once(store: Store, name: str, files: dict[str, Path],
     finally:
         docker("rmi", "--force", f"{NAME}:ours", f"{NAME}:plain", f"{NAME}:uv")
         shutil.rmtree(folder)
+
+
+def compare(workspace: Workspace, engine: Engine, cell: Cell) -> None:
+    """Print each ratio beside its bar; ``DOCKER_HOST`` names the engine."""
+    store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
+    plan, layers = prepared(workspace, engine, cell)
+    tars = {layer.path.name: layer.path for layer in layers}
+    wheels = {wheel.file: store.wheel_path(wheel) for wheel in lock.wheels}
+    runs = {
+        "bake": (tars, lambda folder: ours(engine, plan, folder, layers)),
+        "add": (tars, lambda folder: plain(plan.base, folder, cell.platform, layers)),
+        "uv": (wheels, lambda folder: installed(plan.base, folder, cell.platform))}
+    best = {name: min(once(store, name, *run) for _ in range(TURNS)) for name, run in runs.items()}
+    print(f"build {cell.id} from warm layers: {best['bake']:.1f} s; plain ADD of the same bytes: "
+          f"{best['add']:.1f} s; ratio {best['bake'] / best['add']:.2f} (bar: 1.1)")
+    print(f"RUN uv pip install of the same lock: {best['uv']:.1f} s; "
+          f"ratio {best['bake'] / best['uv']:.2f} (bar: 1)", flush=True)
+
+
+def main() -> None:
+    """Compare on an engine of our own."""
+    workspace = open_workspace(ROOT / "matrix.toml")
+    cell, = select(workspace.cells, [sys.argv[1] if len(sys.argv) > 1 else "cpu"])
+    with private_engine() as (engine, host):
+        os.environ["DOCKER_HOST"] = host
+        compare(workspace, engine, cell)
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> Ready
 
 def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], store: Store) -> int:
     total = sum(layer.size for layer in layers)
-    info, context = engine.info, choose(store, layers)
+    info, context = engine.info, choose(store, layers, engine.info.id)
     if info.data_root.exists():  # not where the engine is on another machine
         # The engine keeps a copy of the context beside the unpacked layers.
         there = engine.diff_ids()
@@ -164,7 +164,7 @@ def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], stor
     with console.progress("build", float(len(layers)), unit="layers") as meter:
         done = engine.bake(definition(plan, layers, context.path, info.buildkit), (TARGET,),
                            load=True, on_line=_counting(meter))
-    remember(store, context, layers)
+    remember(context, layers)
     return done.sent
 
 

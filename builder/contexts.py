@@ -4,12 +4,13 @@ BuildKit keeps one copy of a local context for every client and base name of its
 (``SharedKey`` in https://github.com/docker/buildx/blob/master/build/opt.go). After a build that
 copy holds that build's files and no others, so two images that take turns in one context send all
 their layers every time. The store's folder therefore has a few names, and a build goes by the one
-whose last build had most of its layers. What is written down here is a guess about the engine's
-disk: where it is wrong, more is sent, nothing else.
+whose last build had most of its layers. What is written down here, engine by engine, is a guess
+about the engine's disk: where it is wrong, more is sent, nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,26 +29,31 @@ class Context:
 
     path: Path
     kept: int
+    ledger: Path
 
 
-def choose(store: Store, layers: Sequence[StoredLayer]) -> Context:
-    """Return the context whose last build shares most bytes with ``layers``, or the oldest one."""
-    past = _read(store)
+def choose(store: Store, layers: Sequence[StoredLayer], engine: str) -> Context:
+    """Return the context whose last build shares most bytes with ``layers``, or the oldest one.
+
+    ``engine`` is the engine's own id.
+    """
+    ledger = _ledger(store, engine)
+    past = _read(ledger)
     shared = {name: sum(layer.size for layer in layers if layer.digest in past.get(name, ()))
               for name in NAMES}
     best = max(NAMES, key=lambda name: shared[name])
     if shared[best] < SHARED_ENOUGH * sum(layer.size for layer in layers):
         # The ledger is in the order of use, names that were never used come first.
         best = next((name for name in NAMES if name not in past), next(iter(past), NAMES[0]))
-    return Context(_link(store, best), shared[best])
+    return Context(_link(store, best), shared[best], ledger)
 
 
-def remember(store: Store, context: Context, layers: Sequence[StoredLayer]) -> None:
+def remember(context: Context, layers: Sequence[StoredLayer]) -> None:
     """Write down what the engine now has under the context's name."""
     name = context.path.name
-    past = {key: digests for key, digests in _read(store).items() if key != name}
+    past = {key: digests for key, digests in _read(context.ledger).items() if key != name}
     ledger = {**past, name: sorted(layer.digest for layer in layers)}
-    write_text(_ledger(store), json.dumps(ledger) + "\n")
+    write_text(context.ledger, json.dumps(ledger) + "\n")
 
 
 def _link(store: Store, name: str) -> Path:
@@ -58,14 +64,15 @@ def _link(store: Store, name: str) -> Path:
     return path
 
 
-def _ledger(store: Store) -> Path:
-    return store.root / "contexts" / "ledger.json"
+def _ledger(store: Store, engine: str) -> Path:
+    name = hashlib.sha256(engine.encode()).hexdigest()[:16]
+    return store.root / "contexts" / f"{name}.json"
 
 
-def _read(store: Store) -> Mapping[str, Sequence[str]]:
+def _read(ledger: Path) -> Mapping[str, Sequence[str]]:
     """Return the names and their digests, least recently used first; a damaged ledger is empty."""
     try:
-        raw = json.loads(_ledger(store).read_text(encoding="utf-8"))
+        raw = json.loads(ledger.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(raw, dict):

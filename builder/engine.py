@@ -37,12 +37,13 @@ LOG_LINES = 200  # kept of a build's log, for the error
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What builds: versions, the engine's own platform and its disk.
+    """What builds: the engine's own id, versions, its platform and its disk.
 
     ``buildkit`` names the engine as well, because the BuildKit inside some engines does not know
     its own version. ``platforms`` are those the builder can build and run.
     """
 
+    id: str
     version: str
     client: str
     buildx: str
@@ -139,7 +140,7 @@ class Engine:
         buildkit = node.get("BuildKit version") or node.get("Buildkit") or "unknown"
         inside = node.get("Driver", "docker") == "docker"
         return EngineInfo(
-            version=version, client=said["Client"]["Version"],
+            id=str(system.get("ID", "")), version=version, client=said["Client"]["Version"],
             buildx=buildx[1] if len(buildx) > 1 else "unknown",
             buildkit=f"{buildkit} (Docker {version})" if inside else buildkit,
             driver=node.get("Driver", "docker"),

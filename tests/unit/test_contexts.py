@@ -19,15 +19,15 @@ def layers(*names: str, size: int = 100) -> tuple[StoredLayer, ...]:
     return tuple(StoredLayer(name, size, Path(name)) for name in names)
 
 
-def build(store: Store, *names: str) -> tuple[str, int]:
-    context = choose(store, layers(*names))
-    remember(store, context, layers(*names))
+def build(store: Store, *names: str, engine: str = "one") -> tuple[str, int]:
+    context = choose(store, layers(*names), engine)
+    remember(context, layers(*names))
     return context.path.name, context.kept
 
 
 def test_every_name_leads_to_the_layers(store: Store) -> None:
     (store.layers / "x.tar").write_bytes(b"x")
-    assert (choose(store, layers("x")).path / "x.tar").read_bytes() == b"x"
+    assert (choose(store, layers("x"), "one").path / "x.tar").read_bytes() == b"x"
 
 
 def test_a_cell_that_shares_most_bytes_goes_by_the_same_name(store: Store) -> None:
@@ -57,9 +57,15 @@ def test_the_name_that_was_not_used_longest_is_taken_over(store: Store) -> None:
     assert build(store, "d") == (names[1], 0)
 
 
+def test_what_one_engine_has_says_nothing_of_another(store: Store) -> None:
+    build(store, "a", "b", engine="one")
+    assert build(store, "a", "b", engine="another")[1] == 0
+    assert build(store, "a", "b", engine="one")[1] == 200
+
+
 @pytest.mark.parametrize("damage", ["{", "[]", '{"sparkyard-layers-a": 7}'])
 def test_a_damaged_ledger_costs_a_transfer_and_nothing_else(store: Store, damage: str) -> None:
     name, _ = build(store, "a")
-    (store.root / "contexts" / "ledger.json").write_text(damage)
-    assert choose(store, layers("a")).kept == 0
+    choose(store, layers("a"), "one").ledger.write_text(damage)
+    assert choose(store, layers("a"), "one").kept == 0
     assert build(store, "a")[0] == name
