@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.base_state import effective_bases
+from builder.base_state import effective_bases, image_tag
 from builder.cells import Cell
 from builder.engine import Engine
 from builder.gate.base_facts import committed, of_image
@@ -28,7 +28,7 @@ class BaseSource:
     load: Callable[[], BaseFacts | None]
 
 
-def own_base(workspace: Workspace, cell: Cell) -> BaseSource:
+def own_base(workspace: Workspace, cell: Cell, engine: Engine | None = None) -> BaseSource:
     """Return the cell's own base: its facts are committed, or lie in the engine's image."""
     locked = effective_bases(workspace).get((cell.base_name, cell.platform))
     if locked is None:
@@ -38,9 +38,9 @@ def own_base(workspace: Workspace, cell: Cell) -> BaseSource:
         facts = committed(workspace.locks, locked)
         if facts is not None:
             return facts
-        engine = Engine.connect()
-        image = engine.inspect(locked.image_id)
-        return of_image(engine, image, workspace.cache, cell.base_name) if image else None
+        at = engine or Engine.connect()
+        image = at.inspect(image_tag(workspace.registry, locked))
+        return of_image(at, image, workspace.cache, cell.base_name) if image else None
 
     return BaseSource(locked.image_id, load)
 

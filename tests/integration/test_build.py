@@ -73,6 +73,7 @@ def make_workspace(folder: Path, version: str = "1.0", *, cache: Path | None = N
     shutil.copytree(ROOT / "images", folder / "images", dirs_exist_ok=True)
     (folder / "locks").mkdir(exist_ok=True)
     shutil.copy(ROOT / "locks" / "bases.toml", folder / "locks")
+    shutil.copytree(ROOT / "locks" / "facts", folder / "locks" / "facts", dirs_exist_ok=True)
     found = open_workspace(folder / "matrix.toml")
     workspace = Workspace(found.root, found.matrix, found.cells, cache or folder / "cache")
     local_bases = cache_folder() / "bases.toml"  # where this machine could not make the locked one
