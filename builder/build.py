@@ -70,7 +70,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series = NO_
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes).paths
     clock.lap("fetch")
-    _gate_closure(workspace, cell, lock, wheels)
+    _gate_closure(workspace, cell, lock, wheels, engine)
     clock.lap("gate")
     patched = apply_series(lock, wheels, series, store)
     _say(patched)
@@ -103,9 +103,9 @@ def _gate(cell: Cell, lock: Lock) -> None:
 
 
 def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
-                  wheels: Mapping[LockedWheel, Path]) -> None:
+                  wheels: Mapping[LockedWheel, Path], engine: Engine) -> None:
     """Stop where the wheels cannot load on the base and GPU; a verdict once reached is kept."""
-    report = gate_cell(workspace, cell, lock, own_base(workspace, cell), lambda: wheels)
+    report = gate_cell(workspace, cell, lock, own_base(workspace, cell, engine), lambda: wheels)
     console.info(verdict_line(report))
     if report.errors:
         raise VerdictError("\n".join(str(finding) for finding in report.errors), where=cell.id,
