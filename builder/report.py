@@ -39,13 +39,13 @@ def write_junit(record: Record, path: Path) -> None:
     """Write the checks as a JUnit file."""
     suite = ElementTree.Element("testsuite", {
         "name": f"smoke {record.cell} level {record.level}", "tests": str(len(record.checks)),
-        "failures": str(_count(record, Status.FAIL)), "time": f"{record.seconds:.2f}",
+        "failures": str(_count(record, Status.FAIL) + _count(record, Status.FLAKY)), "time": f"{record.seconds:.2f}",
         "skipped": str(_count(record, Status.NOT_APPLICABLE)), "timestamp": record.started})
     for check in record.checks:
         case = ElementTree.SubElement(suite, "testcase", {
             "classname": f"smoke.{record.cell}", "name": _xml(check.check),
             "time": f"{check.seconds:.2f}"})
-        if check.status is Status.FAIL:
+        if check.status in (Status.FAIL, Status.FLAKY):
             ElementTree.SubElement(case, "failure", {"message": _xml(check.detail)})
         elif check.status is Status.NOT_APPLICABLE:
             ElementTree.SubElement(case, "skipped", {"message": _xml(check.detail)})

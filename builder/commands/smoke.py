@@ -138,7 +138,7 @@ def _gate_agrees(workspace: Workspace, cell: Cell, lock: Lock, checks: list[Chec
 
 def _diagnosis(workspace: Workspace, checks: list[Check], lines: list[str]) -> tuple[str, ...]:
     """Name the known failure when a check failed; details of failed checks count as log lines."""
-    failed = [check.detail for check in checks if check.status.value == "fail"]
+    failed = [check.detail for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
     if not failed:
         return ()
     found = diagnose([*failed, *lines], load_issues(workspace.root))
