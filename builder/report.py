@@ -39,7 +39,8 @@ def write_junit(record: Record, path: Path) -> None:
     """Write the checks as a JUnit file."""
     suite = ElementTree.Element("testsuite", {
         "name": f"smoke {record.cell} level {record.level}", "tests": str(len(record.checks)),
-        "failures": str(_count(record, Status.FAIL) + _count(record, Status.FLAKY)), "time": f"{record.seconds:.2f}",
+        "failures": str(_count(record, Status.FAIL) + _count(record, Status.FLAKY)),
+        "time": f"{record.seconds:.2f}",
         "skipped": str(_count(record, Status.NOT_APPLICABLE)), "timestamp": record.started})
     for check in record.checks:
         case = ElementTree.SubElement(suite, "testcase", {
