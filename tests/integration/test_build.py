@@ -253,24 +253,22 @@ def ended(child: subprocess.Popen[str], status: int) -> str:
 
 
 def test_a_builder_that_is_another_engine_gets_the_image(
-        engine: Engine, second_engine: Engine, built: tuple[Workspace, Built],
-        tmp_path: Path) -> None:
+        engine: Engine, second_engine: Engine, tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path / "elsewhere", "1.3")
     host = second_engine.docker.words[-1]
     config = {"DOCKER_CONFIG": str(tmp_path / "config")}
     subprocess.run(["docker", "context", "create", "elsewhere", "--docker", f"host={host}"],
                    env={**os.environ, **config}, check=True, capture_output=True)
+    name = local_name(workspace.registry, workspace.cells[0])
+    before = engine.inspect(name)
     child = sparkyard(workspace, "build", "probe", "--builder", "elsewhere", "--json", **config)
     with child:
         said, errors = child.communicate(timeout=300)
     assert child.returncode == 0, errors
-    image = json.loads(said)[0]
-    found = second_engine.inspect(image["image"])
+    found = second_engine.inspect(name)
     assert found is not None
-    assert found.id == image["id"]
-    here = engine.inspect(image["image"])
-    assert here is not None
-    assert here.id == built[1].image.id
+    assert found.id == json.loads(said)[0]["id"]
+    assert engine.inspect(name) == before
 
 
 def test_an_unknown_builder_is_named(built: tuple[Workspace, Built]) -> None:
