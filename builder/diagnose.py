@@ -1,21 +1,25 @@
-"""A log against ``known-issues.toml``: which failure of the field it is, and what to do."""
+"""A log and failed checks against ``known-issues.toml``: which failure it is, and what to do."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 import tomli
-from pydantic import AfterValidator, Field
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import AfterValidator, Field, model_validator
 
 from builder.errors import ConfigError, Problem
 from builder.matrix import Frozen
 from builder.parse import shape_problems
+from builder.smoke.verdict import Check, Status
 
 FILE = "known-issues.toml"
+VERSION = re.compile(r"(?:Initializing a V1 LLM engine \(v|API server version |█ +version )"
+                     r"(?P<vllm>\d+(?:\.\w+)+)")
 
 
 def _pattern(text: str) -> str:
@@ -26,19 +30,60 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(f"not a version specifier: {error}") from error
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+
+
+class Sign(Frozen):
+    """A failed check that shows an issue: patterns on its name and on its detail."""
+
+    check: Pattern
+    detail: Pattern
+
+
 class KnownIssue(Frozen):
-    """One failure: how it looks, what it is, what to do, where upstream says so."""
+    """One failure: how it looks, what it is, what to do, where upstream says so.
+
+    A pattern is searched in the text of the log, lines joined by newlines, so that one may ask for
+    two lines of a traceback. ``affects`` maps a distribution to the versions that have the fault;
+    ``until`` says in words when it stops applying.
+    """
 
     code: Annotated[str, Field(pattern=r"^F\d+$")]
-    patterns: tuple[Annotated[str, AfterValidator(_pattern)], ...] = Field(min_length=1)
+    patterns: tuple[Pattern, ...] = ()
+    checks: tuple[Sign, ...] = ()
+    affects: Mapping[str, Annotated[str, AfterValidator(_specifier)]] = Field(default_factory=dict)
     explanation: str
     remedy: str
+    until: str
     link: str
+
+    @model_validator(mode="after")
+    def _is_visible(self) -> KnownIssue:
+        if not self.patterns and not self.checks:
+            raise ValueError("an issue needs a pattern or a check")
+        return self
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
-        """Return all patterns as one."""
-        return re.compile("|".join(f"(?:{text})" for text in self.patterns))
+        """Return all patterns as one; without a pattern, one that nothing matches."""
+        return re.compile("|".join(f"(?:{text})" for text in self.patterns) or r"(?!)",
+                          re.MULTILINE)
+
+    def spared(self, versions: Mapping[str, str]) -> str:
+        """Return the known version that cannot have this fault, or nothing."""
+        for name, specifier in self.affects.items():
+            version = versions.get(name, "")
+            if version and not SpecifierSet(specifier).contains(version, prereleases=True):
+                return f"{name} {version} is not in {specifier}"
+        return ""
 
 
 class KnownIssues(Frozen):
@@ -48,14 +93,18 @@ class KnownIssues(Frozen):
 
 
 class Diagnosis(Frozen):
-    """A known issue and the line that shows it."""
+    """A known issue, what shows it, and why it is not claimed where the version speaks against."""
 
     issue: KnownIssue
     line: str
+    spared: str = ""
 
     def __str__(self) -> str:
-        return (f"{self.issue.code}: {self.issue.explanation}\n  seen:   {self.line[:300]}\n"
-                f"  remedy: {self.issue.remedy}\n  see:    {self.issue.link}")
+        head = f"{self.issue.code}: {self.issue.explanation}"
+        if self.spared:
+            return f"{head}\n  not claimed: it looks like this, but {self.spared}"
+        return (f"{head}\n  seen:   {self.line[:300]}\n  remedy: {self.issue.remedy}\n"
+                f"  until:  {self.issue.until}\n  see:    {self.issue.link}")
 
 
 def load_issues(root: Path) -> tuple[KnownIssue, ...]:
@@ -70,11 +119,41 @@ def load_issues(root: Path) -> tuple[KnownIssue, ...]:
     return KnownIssues.model_validate(raw).issue
 
 
-def diagnose(lines: Iterable[str], issues: Sequence[KnownIssue]) -> tuple[Diagnosis, ...]:
-    """Return each issue that a line shows, once, with the first such line, in order of sight."""
-    found: dict[str, Diagnosis] = {}
-    for line in lines:
-        for issue in issues:
-            if issue.code not in found and issue.expression.search(line):
-                found[issue.code] = Diagnosis(issue=issue, line=line.strip())
-    return tuple(found.values())
+def versions_in(lines: Iterable[str]) -> dict[str, str]:
+    """Return the versions that a log names: vLLM's, from its banner or its engine."""
+    found = next(filter(None, map(VERSION.search, lines)), None)
+    return {"vllm": found["vllm"]} if found else {}
+
+
+def diagnose(lines: Iterable[str], issues: Sequence[KnownIssue], checks: Sequence[Check] = (),
+             versions: Mapping[str, str] | None = None) -> tuple[Diagnosis, ...]:
+    """Return each issue that a failed check or the log shows, once, in order of sight.
+
+    ``versions`` are those of the image; what the log names itself counts more.
+    """
+    log = list(lines)
+    failed = [check for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
+    text = "\n".join([*(check.detail for check in failed), *log])
+    known = {**(versions or {}), **versions_in(log)}
+    found: list[tuple[int, Diagnosis]] = []
+    for issue in issues:
+        seen = _seen(issue, failed, text)
+        if seen is not None:
+            found.append((seen[0], Diagnosis(issue=issue, line=seen[1],
+                                             spared=issue.spared(known))))
+    return tuple(diagnosis for _, diagnosis in sorted(found, key=lambda pair: pair[0]))
+
+
+def _seen(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, str] | None:
+    """Return where and by what an issue shows: a check stands before any line."""
+    for check in failed:
+        if any(re.search(sign.check, check.check) and re.search(sign.detail, check.detail)
+               for sign in issue.checks):
+            return -1, f"{check.check}: {check.detail}"
+    match = issue.expression.search(text)
+    if match is None:
+        return None
+    begin = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    return match.start(), " / ".join(map(str.strip, text[begin:end if end >= 0 else None]
+                                         .splitlines()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from builder import console
-from builder.diagnose import diagnose, load_issues
+from builder.diagnose import Diagnosis, diagnose, load_issues, versions_in
 from builder.errors import UsageError
 
 
@@ -14,20 +15,37 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the sub-command."""
     parser = subparsers.add_parser("diagnose", help="name the failure that a log shows",
                                    description=__doc__)
-    parser.add_argument("log", type=Path, metavar="LOG", help="the log of a vLLM server")
+    parser.add_argument("log", metavar="LOG", help="the log of a vLLM server (- for stdin)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print each known issue that the log shows; 1 when there is any, 0 when there is none."""
-    try:
-        lines = options.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise UsageError(f"the log cannot be read: {error.strerror}", where=str(options.log),
-                         next_step="name a file") from error
+    """Print each known issue that the log shows; 1 when one is claimed, 0 when none is."""
+    lines = _read(options.log).splitlines()
     found = diagnose(lines, load_issues(options.matrix.absolute().parent))
-    for diagnosis in found:
-        console.out(str(diagnosis))
-    if not found:
-        console.out(f"no known failure in {len(lines)} lines")
-    return 1 if found else 0
+    if options.json:
+        console.document({"lines": len(lines), "versions": versions_in(lines),
+                          "issues": [_entry(item) for item in found]})
+    else:
+        for diagnosis in found:
+            console.out(str(diagnosis))
+        if not found:
+            console.out(f"no known failure in {len(lines)} lines")
+    return 1 if any(not item.spared for item in found) else 0
+
+
+def _read(log: str) -> str:
+    if log == "-":
+        return sys.stdin.read()
+    try:
+        return Path(log).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"the log cannot be read: {error.strerror}", where=log,
+                         next_step="name a file, or - for stdin") from error
+
+
+def _entry(item: Diagnosis) -> dict[str, object]:
+    return {"code": item.issue.code, "seen": item.line, "claimed": not item.spared,
+            "not_claimed_because": item.spared, "explanation": item.issue.explanation,
+            "remedy": item.issue.remedy, "until": item.issue.until, "link": item.issue.link}

@@ -123,7 +123,12 @@ def _run(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, recipe: R
                   image_id=image.id, lock=lock.digest, labels=dict(image.labels), where=where,
                   started=started, seconds=time.monotonic() - clock, phases=phases,
                   checks=tuple(checks), log=str(log),
-                  diagnosis=_diagnosis(workspace, checks, lines))
+                  diagnosis=_diagnosis(workspace, checks, lines, _versions(lock, options.image)))
+
+
+def _versions(lock: Lock, other_image: str | None) -> dict[str, str]:
+    """Return what is known of the image; a foreign image need not hold what the lock says."""
+    return {} if other_image else {wheel.name: wheel.version for wheel in lock.wheels}
 
 
 def _gate_agrees(workspace: Workspace, cell: Cell, lock: Lock, checks: list[Check]) -> Check:
@@ -136,10 +141,10 @@ def _gate_agrees(workspace: Workspace, cell: Cell, lock: Lock, checks: list[Chec
     return agreement(report.findings, checks)
 
 
-def _diagnosis(workspace: Workspace, checks: list[Check], lines: list[str]) -> tuple[str, ...]:
-    """Name the known failure when a check failed; details of failed checks count as log lines."""
-    failed = [check.detail for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
-    if not failed:
+def _diagnosis(workspace: Workspace, checks: list[Check], lines: list[str],
+               versions: dict[str, str]) -> tuple[str, ...]:
+    """Name the known failure when a check failed; what the versions rule out is said as such."""
+    if all(check.status not in (Status.FAIL, Status.FLAKY) for check in checks):
         return ()
-    found = diagnose([*failed, *lines], load_issues(workspace.root))
-    return tuple(str(item) for item in found)
+    return tuple(str(item) for item in diagnose(lines, load_issues(workspace.root), checks,
+                                                versions))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from builder.diagnose import diagnose, load_issues
+from builder.diagnose import diagnose, load_issues, versions_in
 from builder.errors import ConfigError
+from builder.smoke.verdict import Check, Status
 
 ROOT = Path(__file__).parents[2]
 ISSUES = load_issues(ROOT)
@@ -19,7 +20,7 @@ LINES = {
     "F14": "KeyError: 'layers.0.mlp.down_proj.weight_scale'",
     "F15": "_pickle.PicklingError: Can't pickle <function launcher at 0x7f>: not found",
     "F19": "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120/sm121",
-    "F21": "  File linear.py, in tie_weights raise NotImplementedError",
+    "F21": "  File \"modelopt.py\", line 1, in tie_weights\n    raise NotImplementedError",
     "F22": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
     "F23": "To serve at least one request, the estimated maximum model length is 65120.",
     "F29": "transformers.AmbiguousGlobalPerLayerAttributeError: head_dim differs between layers",
@@ -42,8 +43,75 @@ def test_fires(code: str, line: str) -> None:
     assert [found.issue.code for found in diagnose([*HEALTHY, line], ISSUES)] == [code]
 
 
-def test_every_issue_has_a_line_here() -> None:
-    assert {issue.code for issue in ISSUES} == set(LINES)
+# Lines as vLLM's own source and the reports of the field have them.
+MORE = [
+    ("F1", ("Value error, The checkpoint you are trying to load has model type `gemma4_text` "
+            "but Transformers does not recognize this architecture. This could be because")),
+    ("F15", "_pickle.PicklingError: Can't pickle <function launcher>"),
+    ("F19", "Using 'VLLM_CUTLASS' NvFp4 MoE backend out of potential backends: ['MARLIN']."),
+    ("F19", "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: []."),
+    ("F21", 'ERROR   File "x.py", line 9, in tie_weights\nERROR     raise NotImplementedError'),
+    ("F22", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."),
+    ("F23", "ValueError: No available memory for the cache blocks. Try increasing"),
+    ("F23", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 394.00 MiB."),
+]
+NEIGHBOURS = [
+    "Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['VLLM_CUTLASS', 'MARLIN'].",
+    "Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
+    "  File \"modelopt.py\", line 1, in tie_weights\n    self.weight = other.weight",
+    "INFO used to prevent the kernel from running out of memory.",
+    "ERROR Error with model: The model `no-such-model` does not exist.",
+    "KeyError: 'layers.0.mlp.down_proj.weight'",
+]
+PROBES = [
+    ("F16", "reasoning: asked, streamed", "''; reasoning was asked for and is empty"),
+    ("F17", "tools: single, streamed", "arguments of get_weather: invalid JSON (x): '{'"),
+    ("F17", "tools: HTML in streamed arguments", "'<<' is doubled in the arguments of create_page"),
+    ("F18", "tools: agentic", "'<|tool_call>'; tag '<|tool_call>' leaks into the content"),
+    ("F22", "boot", 'no line for 1801 s in phase "compile", which may be silent for 1800 s'),
+    ("F23", "boot", 'the server ended with status 137 (out of memory) in phase "weights"'),
+]
+
+
+def test_every_issue_has_a_case_here() -> None:
+    assert {issue.code for issue in ISSUES} == set(LINES) | {code for code, *_ in PROBES}
+
+
+@pytest.mark.parametrize(("code", "line"), MORE)
+def test_fires_on_lines_of_the_field(code: str, line: str) -> None:
+    found = diagnose([*HEALTHY, *line.splitlines()], ISSUES)
+    assert [item.issue.code for item in found] == [code]
+
+
+@pytest.mark.parametrize("line", NEIGHBOURS)
+def test_quiet_on_neighbours(line: str) -> None:
+    assert diagnose([*HEALTHY, *line.splitlines()], ISSUES) == ()
+
+
+@pytest.mark.parametrize(("code", "name", "detail"), PROBES)
+def test_fires_on_a_failed_probe_only(code: str, name: str, detail: str) -> None:
+    failed = Check(check=name, status=Status.FAIL, detail=detail)
+    good = failed.model_copy(update={"status": Status.PASS})
+    assert [item.issue.code for item in diagnose(HEALTHY, ISSUES, [failed])] == [code]
+    assert diagnose(HEALTHY, ISSUES, [good]) == ()
+
+
+@pytest.mark.parametrize(("version", "claimed"), [
+    ("0.22.1", False), ("0.23.1rc1.dev309", True), ("0.24.0+cu130", True), ("0.24.1", False)])
+def test_a_version_outside_is_shown_and_not_claimed(version: str, claimed: bool) -> None:
+    lines = [f"Initializing a V1 LLM engine (v{version}) with config", LINES["F21"]]
+    found, = diagnose(lines, ISSUES, versions={"vllm": "0.23.0"})
+    assert (not found.spared) is claimed
+    assert ("not claimed" in str(found)) is not claimed
+
+
+@pytest.mark.parametrize("line", [
+    "Initializing a V1 LLM engine (v0.32.0) with config: model='/m'",
+    "vLLM API server version 0.32.0",
+    "INFO [api_utils.py:347]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0"])
+def test_reads_the_version(line: str) -> None:
+    assert versions_in(["something else", line]) == {"vllm": "0.32.0"}
+    assert versions_in(["transformers version 5.1"]) == {}
 
 
 def test_quiet_on_a_good_boot() -> None:

@@ -1,0 +1,43 @@
+"""``sparkyard diagnose`` on files, on stdin and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+
+MATRIX = str(Path(__file__).parents[2] / "matrix.toml")
+FATAL = "KeyError: 'layers.0.mlp.down_proj.weight_scale'\n"
+
+
+def test_names_the_failure_and_ends_with_1(tmp_path: Path,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    log.write_text(FATAL)
+    assert cli.run(["--matrix", MATRIX, "diagnose", str(log)]) == 1
+    assert "F14" in capsys.readouterr().out
+
+
+def test_stdin_and_json(monkeypatch: pytest.MonkeyPatch,
+                        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("vLLM API server version 0.32.0\n" + FATAL))
+    assert cli.run(["--matrix", MATRIX, "diagnose", "-", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["versions"] == {"vllm": "0.32.0"}
+    assert [(item["code"], item["claimed"]) for item in document["issues"]] == [("F14", True)]
+
+
+def test_what_the_version_rules_out_is_no_finding(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("vLLM API server version 0.32.0\nAmbiguousGlobalPerLayerAttributeError\n")
+    assert cli.run(["--matrix", MATRIX, "diagnose", str(log)]) == 0
+
+
+def test_a_missing_file_is_a_plain_error(tmp_path: Path,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", MATRIX, "diagnose", str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
