@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("gate", help="judge closures without a GPU",
                                    description=__doc__)
     parser.add_argument("cells", nargs="*", metavar="CELL",
-                        help="cell ids or globs (default: every locked cell)")
+                        help="cell ids or globs (default: the locked cells whose wheels are here)")
     parser.add_argument("--wheels", nargs="+", type=Path, metavar="FILE", help="judge these files")
     parser.add_argument("--image", metavar="REF", help="judge a finished image, whoever built it")
     parser.add_argument("--base", metavar="BASE",
@@ -44,12 +44,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Judge what is named, show it, return 1 where anything must not be built."""
-    if options.explain:
-        report_gate.show_explanation(options.explain, explain(options.explain))
+    if options.explain is not None:
+        report_gate.show_explanation(*explain(options.explain))
         return 0
-    if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
-        raise UsageError("cells, --wheels and --image are three different questions",
-                         where="command line", next_step="ask one of them at a time")
+    _refuse_nonsense(options)
     reports = _reports(options)
     if options.sarif:
         report_gate.write_sarif(reports, options.sarif)
@@ -59,6 +57,19 @@ def execute(options: argparse.Namespace) -> int:
         for report in reports:
             report_gate.show(report)
     return 1 if any(report.errors for report in reports) else 0
+
+
+def _refuse_nonsense(options: argparse.Namespace) -> None:
+    """Refuse what cannot be answered or written, before anything is judged."""
+    if options.image is not None and not options.image.strip():
+        raise UsageError("no image is named", where="--image",
+                         next_step="name one; is a variable of your script empty?")
+    if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
+        raise UsageError("cells, --wheels and --image are three different questions",
+                         where="command line", next_step="ask one of them at a time")
+    if options.sarif and (options.sarif.is_dir() or not options.sarif.parent.is_dir()):
+        raise UsageError("no file can be written there", where=f"--sarif {options.sarif}",
+                         next_step="name a file in a folder that exists")
 
 
 def _reports(options: argparse.Namespace) -> list[GateReport]:
@@ -76,8 +87,19 @@ def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
     cells = select(workspace.cells, options.cells, axes)
     if options.cells:
         return cells
-    return [cell for cell in cells
-            if lock_path(workspace.locks, cell).exists() and not cell.blocked]
+    at_hand_already = [cell for cell in cells if _is_fetched(workspace, cell)]
+    console.info(f"judging {len(at_hand_already)} of {len(cells)} cells: those whose wheels are "
+                 "here; name others to fetch them")
+    return at_hand_already
+
+
+def _is_fetched(workspace: Workspace, cell: Cell) -> bool:
+    """Say whether a cell is locked, may be built, and has all its wheels in the store."""
+    if cell.blocked or not lock_path(workspace.locks, cell).exists():
+        return False
+    store = Store(workspace.cache)
+    return all(store.wheel_path(wheel).exists()
+               for wheel in load_for(cell, workspace.locks).wheels)
 
 
 def _gate(workspace: Workspace, cell: Cell, base: str | None) -> GateReport:

@@ -60,7 +60,9 @@ def execute(options: argparse.Namespace) -> int:
             raise UsageError("--check changes nothing, so nothing can be upgraded",
                              where="command line", next_step="leave one of them out")
         check(cells, workspace.cells, workspace.locks)
-        console.info(f"{len(cells)} cells: the locks answer the matrix")
+        locked = sum(lock_path(workspace.locks, cell).exists() for cell in cells)
+        console.info(f"{locked} locks answer the matrix; {len(cells) - locked} of {len(cells)} "
+                     "cells have none, for the reasons in locks/unlocked.toml")
         return 0
     upgrade = (ALL,) if options.upgrade_all else tuple(options.upgrade)
     outcomes = []

@@ -28,11 +28,14 @@ def explanations() -> dict[str, Explanation]:
     return {code: Explanation.model_validate(entry) for code, entry in raw.items()}
 
 
-def explain(code: str) -> Explanation:
-    """Return what a code or an F-number means; raises UsageError for one that nobody knows."""
+def explain(code: str) -> tuple[str, Explanation]:
+    """Return the code that a code or an F-number means, and what it means.
+
+    Raises UsageError for one that nobody knows.
+    """
     known = explanations()
-    found = known.get(code) or next(
-        (entry for entry in known.values() if entry.number == code.upper()), None)
+    found = next(((name, entry) for name, entry in known.items()
+                  if code and code.lower() in (name, entry.number.lower())), None)
     if found is None:
         raise UsageError(f"the gate has no code {code}", where="--explain",
                          next_step=suggestion(code, list(known)))

@@ -38,8 +38,8 @@ def test_nothing_is_explained_that_cannot_be_found() -> None:
 
 
 def test_a_code_or_its_number_is_explained() -> None:
-    assert explain("undefined-symbol").number == "F4"
-    assert explain("f9").title == "code for one exact sibling of this GPU"
+    assert explain("undefined-symbol")[1].number == "F4"
+    assert explain("f9")[0] == "arch-exact-only"
 
 
 def test_an_unknown_code_gets_a_suggestion() -> None:

@@ -75,6 +75,6 @@ def test_a_verdict_without_errors_says_so() -> None:
 
 
 def test_an_explanation_is_shown_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    report_gate.show_explanation("F27", explain("F27"))
+    report_gate.show_explanation(*explain("F27"))
     entry = explanations()["toolchain-missing"]
     assert capsys.readouterr().out.splitlines()[1:] == [entry.meaning, entry.remedy]

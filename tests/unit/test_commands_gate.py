@@ -1,0 +1,26 @@
+"""What ``sparkyard gate`` refuses before it judges or fetches anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+
+
+@pytest.mark.parametrize("words", [
+    ["--image", ""], ["--explain", ""], ["--explain", "no-such-code"],
+    ["cpu", "--image", "x"], ["--sarif", "FOLDER", "cpu"], ["--sarif", "FOLDER/no/x.sarif", "cpu"],
+    ["--wheels", "FOLDER/none.whl"]])
+def test_nonsense_is_refused_at_once(words: list[str], tmp_path: Path,
+                                     capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.run(["gate", *(word.replace("FOLDER", str(tmp_path)) for word in words)])
+    assert code == 2
+    assert "next:" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number_is_explained_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["gate", "--explain", "f9"]) == 0
+    assert capsys.readouterr().out.startswith("arch-exact-only (F9): ")
