@@ -114,8 +114,8 @@ def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
 
 
 def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
-            wheels: Mapping[LockedWheel, Path], engine: Engine,
-            overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
+                wheels: Mapping[LockedWheel, Path], engine: Engine,
+                overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
     """Make the layers; the bytecode is the base's own Python's."""
     twin = _native_twin(workspace, engine, base)
     requested = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
