@@ -33,6 +33,12 @@ def is_specifier(text: str) -> bool:
     return True
 
 
+def allows(spec: str, version: str) -> bool:
+    """Say whether a version is one that a specifier, as ``specifier`` accepts it, allows."""
+    text = "" if spec == "*" else spec if re.match(r"[<>=!~]", spec) else f"=={spec}"
+    return SpecifierSet(text).contains(version, prereleases=True)
+
+
 def is_exact(text: str) -> bool:
     """Say whether ``text`` names one version, which an address can be made of."""
     try:

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from pydantic import Field
 
 from builder.axes import VERSION_AXES
 from builder.errors import ConfigError, Problem, UsageError
@@ -30,6 +31,7 @@ from builder.matrix import (
     axis_slugs,
 )
 from builder.parse import suggestion
+from builder.patches.declared import Patch
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
 
@@ -39,7 +41,8 @@ class Cell(Frozen):
 
     ``axes`` maps each axis to its value's spec (the base to its name); ``requirements``,
     ``overrides`` and ``leave_out`` are what the resolver is given; ``indexes`` are the named
-    upstream ones with their addresses filled in.
+    upstream ones with their addresses filled in; ``patches`` those declared for it, of which the
+    locked versions decide.
     """
 
     id: str
@@ -56,6 +59,7 @@ class Cell(Frozen):
     leave_out: tuple[str, ...]
     indexes: Mapping[str, Index]
     promises: tuple[str, ...]
+    patches: Mapping[str, Patch] = Field(default_factory=dict)
     blocked: Blocked | None
 
     @property
@@ -72,7 +76,8 @@ class Cell(Frozen):
     def intent_digest(self) -> str:
         """Return the sha256 of everything that the lock answers; a lock carries it to be checked.
 
-        Descriptions and blocks are left out: they change no resolution.
+        Descriptions and blocks are left out: they change no resolution. Patches neither: a lock
+        answers each of them by its own digest.
         """
         intent = {
             "platform": self.platform, "cuda": self.cuda, "gpu": self.gpu,
@@ -162,7 +167,13 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
                         if value.override),
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
+        patches=_patches(matrix, name, "-".join([name, *differing])),
     )
+
+
+def _patches(matrix: Matrix, image: str, cell: str) -> dict[str, Patch]:
+    return {name: patch for name, patch in matrix.patches.items()
+            if any(fnmatchcase(image, glob) or fnmatchcase(cell, glob) for glob in patch.images)}
 
 
 def _pin(package: str, spec: str) -> str:

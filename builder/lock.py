@@ -2,7 +2,7 @@
 
 A lock carries the digest of the intent that made it and is refused when the matrix entry has
 changed since. It holds names, versions, file names, hashes, sizes and the *name* of the index
-that each wheel came from, never an address.
+that each wheel came from, never an address; of patches the commits and the diff's sha256.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tomli
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from builder.cells import Cell
 from builder.errors import LockError
-from builder.matrix import Frozen
+from builder.model import Frozen
+from builder.patches.declared import Patch, needed
 
 DEFAULT_INDEX = "default"  # the user's own default index, whatever it is
 FIND_LINKS = "find-links"  # one of the user's own folders of wheels
@@ -38,10 +39,36 @@ class LockedWheel(Frozen):
     index: str
 
 
+class LockedPatch(Frozen):
+    """One patch: ``name`` in the matrix, what was declared (``intent``), and what was found.
+
+    ``base`` and ``head`` are commits: the diff's two ends, ``head`` being the merge commit of a
+    merged pull request. ``sha256`` and ``size`` are those of the diff in normal form; a patch
+    that could not be had has neither, and says ``why``.
+    """
+
+    name: str
+    source: str
+    wheel: str
+    intent: str
+    base: Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")] = ""
+    head: Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")] = ""
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    size: Annotated[int, Field(ge=0)] = 0
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _found_or_not(self) -> LockedPatch:
+        if bool(self.sha256) == bool(self.why):
+            raise ValueError("a patch has either its sha256 or a reason why it has none")
+        return self
+
+
 class Lock(Frozen):
     """A cell resolved: ``intent`` is the digest of what was asked, ``wheels`` the answer.
 
     ``python`` and ``platform`` are the resolver's target (``3.11``, ``aarch64-manylinux_2_36``).
+    ``patches`` stand in the order in which they are applied.
     """
 
     lock_version: Literal[1] = 1
@@ -51,6 +78,7 @@ class Lock(Frozen):
     platform: str
     overrides: tuple[str, ...] = ()
     wheels: tuple[LockedWheel, ...]
+    patches: tuple[LockedPatch, ...] = ()
 
     def wheel(self, name: str) -> LockedWheel | None:
         """Return the locked wheel of a distribution, by canonical name."""
@@ -84,10 +112,18 @@ def render(lock: Lock) -> str:
         f"overrides = {_quote(list(lock.overrides))}",
         "wheels = [",
     ]
-    for wheel in sorted(lock.wheels, key=lambda wheel: (wheel.name, wheel.file)):
-        pairs = ", ".join(f"{key} = {_quote(value)}" for key, value in wheel.model_dump().items())
-        lines.append(f"  {{ {pairs} }},")
-    return "\n".join([*lines, "]", ""])
+    lines += [_row(wheel.model_dump())
+              for wheel in sorted(lock.wheels, key=lambda wheel: (wheel.name, wheel.file))]
+    lines.append("]")
+    if lock.patches:
+        rows = [_row(patch.model_dump(exclude_defaults=True)) for patch in lock.patches]
+        lines += ["patches = [", *rows, "]"]
+    return "\n".join([*lines, ""])
+
+
+def _row(values: Mapping[str, object]) -> str:
+    pairs = ", ".join(f"{key} = {_quote(value)}" for key, value in values.items())
+    return f"  {{ {pairs} }},"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -133,7 +169,27 @@ def load_for(cell: Cell, folder: Path) -> Lock:
             "the matrix entry has changed since this lock was made\n"
             f"  lock   {lock.intent}\n  matrix {cell.intent_digest}",
             where=str(path), next_step=f"run `sparkyard lock {cell.id}`")
+    _require_patches(cell, lock, path)
     return lock
+
+
+def _require_patches(cell: Cell, lock: Lock, path: Path) -> None:
+    """Refuse a lock whose patches are not those that the matrix declares for its versions."""
+    wanted = {(name, patch.wheel(cell.vllm_package), patch.digest)
+              for name, patch in patches_for(cell, lock)}
+    locked = {(patch.name, patch.wheel, patch.intent) for patch in lock.patches}
+    differing = sorted({name for name, *_ in wanted ^ locked})
+    if differing or [name for name, _ in patches_for(cell, lock)] != [
+            patch.name for patch in lock.patches]:
+        raise LockError("the patches of the matrix have changed since this lock was made: "
+                        + (", ".join(differing) or "their order"), where=str(path),
+                        next_step=f"run `sparkyard patch refresh {cell.id}`")
+
+
+def patches_for(cell: Cell, lock: Lock) -> tuple[tuple[str, Patch], ...]:
+    """Return the declared patches that the locked versions need, by name, in order."""
+    versions = {wheel.name: wheel.version for wheel in lock.wheels}
+    return tuple(needed(cell.patches, cell.vllm_package, versions))
 
 
 def read_reasons(folder: Path) -> dict[str, str]:

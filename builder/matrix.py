@@ -10,33 +10,20 @@ from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from builder import axes
 from builder.axes import AXES as AXES
 from builder.errors import ConfigError
 from builder.matrix_names import wrong_names
+from builder.model import Frozen as Frozen
+from builder.model import Link as Link
+from builder.model import Name as Name
+from builder.model import Platform
+from builder.model import RequirementText as RequirementText
+from builder.model import Specifier as Specifier
 from builder.parse import read_toml, shape_problems
-
-NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session
-
-Platform = Literal["linux/amd64", "linux/arm64"]
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-
-
-def _requirement(text: str) -> str:
-    try:
-        Requirement(text.replace("{cuda}", "0"))
-    except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is not a requirement: {error}") from error
-    return text
-
-
-def _https(text: str) -> str:
-    if not text.startswith("https://"):
-        raise ValueError("must be an https:// address")
-    return text
+from builder.patches.declared import Patch
 
 
 def _index_address(text: str) -> str:
@@ -48,17 +35,6 @@ def _index_address(text: str) -> str:
     if unknown:
         raise ValueError(f"{{{unknown[0]}}} cannot be filled; {{vllm}} and {{torch}} can")
     return text
-
-
-Specifier = Annotated[str, AfterValidator(axes.specifier)]
-RequirementText = Annotated[str, AfterValidator(_requirement)]
-Link = Annotated[str, AfterValidator(_https)]
-
-
-class Frozen(BaseModel):
-    """Base of the models: immutable, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
 class Index(Frozen):
@@ -168,6 +144,7 @@ class Matrix(Frozen):
     indexes: dict[Name, Index] = Field(default_factory=dict)
     bases: dict[Name, Base]
     images: dict[Name, Image]
+    patches: dict[Name, Patch] = Field(default_factory=dict)
     blocked: tuple[Blocked, ...] = ()
 
 

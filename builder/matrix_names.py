@@ -35,6 +35,16 @@ def wrong_names(raw: Table) -> Iterator[Problem]:
             if not any(fnmatchcase(name, glob) for name in images):
                 yield Problem(dotted(("blocked", number, "images")),
                               f'no image matches "{glob}"', suggestion(glob, list(images)))
+    for name, patch in _table(raw, "patches").items():
+        for glob in _texts(_table(patch).get("images")):
+            if not any(_may_name_a_cell(glob, image) for image in images):
+                yield Problem(dotted(("patches", name, "images")),
+                              f'no image matches "{glob}"', suggestion(glob, list(images)))
+
+
+def _may_name_a_cell(glob: str, image: str) -> bool:
+    """Say whether a glob matches an image, or could match a cell, whose id begins with it."""
+    return fnmatchcase(image, glob) or glob.startswith(f"{image}-")
 
 
 def _wrong_bases(here: tuple[str, ...], image: Table, bases: Table) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from builder.gate.explain import Explanation, explanations
 from builder.gate.findings import Finding, Severity
 from builder.gate.judge import GateReport, totals
 from builder.lock import write_text
-from builder.matrix import NAME_PATTERN
+from builder.model import NAME_PATTERN
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
