@@ -40,7 +40,8 @@ class EngineInfo:
     """What builds: the engine's own id, versions, its platform and its disk.
 
     ``buildkit`` names the engine as well, because the BuildKit inside some engines does not know
-    its own version. ``platforms`` are those the builder can build and run.
+    its own version. ``platforms`` are those the builder can build and run. ``kernel``, ``system``,
+    ``machine``, ``cpus`` and ``memory`` (bytes) are those of the machine that the engine runs on.
     """
 
     id: str
@@ -52,6 +53,11 @@ class EngineInfo:
     platform: str
     platforms: tuple[str, ...]
     data_root: Path
+    kernel: str = ""
+    system: str = ""
+    machine: str = ""
+    cpus: int = 0
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,9 @@ class Engine:
             platform=f"{said['Server']['Os']}/{said['Server']['Arch']}",
             platforms=tuple(dict.fromkeys(
                 re.findall(r"linux/[a-z0-9]+", node.get("Platforms", "")))),
-            data_root=Path(system["DockerRootDir"]),
+            data_root=Path(system["DockerRootDir"]), kernel=system.get("KernelVersion", ""),
+            system=system.get("OperatingSystem", ""), machine=system.get("Architecture", ""),
+            cpus=int(system.get("NCPU", 0)), memory=int(system.get("MemTotal", 0)),
         )
 
     # -- images -------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from builder.lock import Lock, load_for, write_text
 from builder.patches.revision import as_patched
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
-from builder.record import Record, Where, now, records_folder, write_record
+from builder.record import Record, free_path, now, records_folder, write_record
 from builder.smoke.agreement import NAME, agreement
+from builder.smoke.gpu import Where
 from builder.smoke.levels import generate, look
 from builder.smoke.server import serve_and_ask
 from builder.smoke.verdict import Check, Status
@@ -58,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     image = _image(engine, options.image or local_name(workspace.registry, cell), cell)
     level = options.level or default_level(cell, engine.info.platform)
     record = _run(workspace, engine, cell, lock, recipe, image, level, options)
-    path = write_record(records_folder(workspace.cache), record)
+    path = write_record(free_path(records_folder(workspace.cache), record), record)
     if options.junit:
         report.write_junit(record, options.junit)
     if options.json and str(options.json) != "-":

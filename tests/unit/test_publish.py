@@ -11,8 +11,7 @@ from builder.engine import ImageFacts, RemoteLayer
 from builder.errors import VerdictError
 from builder.image import LABEL
 from builder.publish import push_immutable, push_next
-from builder.record import write_record
-from tests.unit.test_record import a_record
+from tests.unit.test_record import a_record, keep
 
 TAG = "r/cpu:cpu-0.32.0-abcdefabcdef"
 
@@ -86,6 +85,6 @@ def test_a_candidate_needs_a_passed_smoke(tmp_path: Path) -> None:
     engine: Any = Pushes()
     with pytest.raises(VerdictError, match="has not passed"):
         push_next(engine, an_image(), "r/cpu:cpu", tmp_path)
-    write_record(tmp_path, a_record())
+    keep(tmp_path, a_record())
     push_next(engine, an_image(), "r/cpu:cpu", tmp_path)
     assert engine.pushed == ["r/cpu:cpu-next"]
