@@ -26,6 +26,7 @@ COMMANDS = (
     "patch",
     "build",
     "smoke",
+    "report",
     "push",
     "diagnose",
     "recipe",

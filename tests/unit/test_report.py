@@ -17,7 +17,9 @@ def test_junit_counts_each_outcome(tmp_path: Path) -> None:
     write_junit(a_record().model_copy(update={"checks": checks}), tmp_path / "junit.xml")
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["3", "1", "1"]
-    assert [case.get("name") for case in suite] == ["boot", "chat <&>", "vision"]
+    assert [case.get("name") for case in suite.iter("testcase")] == [
+        "boot", r"chat \x00<&>", "vision"]
+    assert [one.get("message") for one in suite.iter("failure")] == [r"got \x1b[31m'x'"]
 
 
 def test_a_verdict_elsewhere_says_so() -> None:

@@ -1,0 +1,90 @@
+"""Records as GitHub-flavoured Markdown: for a job's summary page, a comment or a pull request.
+
+What a model answered stands in code, with every sign that Markdown or GitHub would act on written
+as an entity or inside a fence that it cannot end: no mention, link, image or tag comes out of it.
+Answers are cut, since GitHub refuses a comment of more than 65,536 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from builder import console
+from builder.record import Record
+from builder.report_text import cut, one_line, pretty, visible
+from builder.report_view import facts, place, summary, timeline, title, verdict, worst_first
+from builder.smoke.verdict import Check, Status
+
+ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would act on
+SEEN = 200  # characters of a check's detail in the table
+TEXT = 1500  # characters of a request, an answer, a detail
+BAD = (Status.FAIL, Status.FLAKY)
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """Return one document with a chapter for each record."""
+    return "\n".join(line for record in records for line in (*_chapter(record), ""))
+
+
+def escaped(text: str) -> str:
+    """Return text in which nothing is markup."""
+    return ACTIVE.sub(lambda sign: f"&#{ord(sign[0])};", text)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Return a code block that ``text`` cannot end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _chapter(record: Record) -> Iterator[str]:
+    yield f"## {verdict(record)}: {escaped(title(record))}"
+    yield ""
+    yield f"**{place(record)}**"
+    yield ""
+    yield f"{summary(record)}, in {console.seconds(record.seconds)}."
+    for entry in record.diagnosis:
+        yield f"\n{fenced(visible(entry))}"
+    yield from ("", "| verdict | check | seen | time |", "|---|---|---|--:|")
+    checks = worst_first(record.checks)
+    yield from map(_row, checks)
+    yield from (_evidence(check, opened=True) for check in checks if check.status in BAD)
+    good = [_evidence(check) for check in checks if check.status not in BAD and check.request]
+    if good:
+        yield _folded(f"requests and answers of {len(good)} other checks", "\n".join(good))
+    yield _folded("the run", "\n".join(_run(record)))
+
+
+def _row(check: Check) -> str:
+    word = check.status.value.upper()
+    name = escaped(visible(check.check))
+    seen = escaped(one_line(check.detail, SEEN))
+    return (f"| {f'**{word}**' if check.status in BAD else word} | {name} "
+            f"| {seen and f'<code>{seen}</code>'} | {console.seconds(check.seconds)} |")
+
+
+def _evidence(check: Check, *, opened: bool = False) -> str:
+    parts = [fenced(cut(check.detail, TEXT))] if check.status in BAD and check.detail else []
+    if check.request:
+        parts += ["request", fenced(cut(pretty(check.request), TEXT), "json")]
+        parts += ["answer", fenced(cut(check.answer, TEXT))]
+    head = f"{check.status.value.upper()}: {escaped(visible(check.check))}"
+    return _folded(head, "\n\n".join(parts), opened=opened)
+
+
+def _folded(head: str, body: str, *, opened: bool = False) -> str:
+    """Fold a body: the empty lines make GitHub read Markdown inside of the HTML."""
+    start = f"\n<details{' open' if opened else ''}><summary>{head}</summary>"
+    return f"{start}\n\n{body}\n\n</details>"
+
+
+def _run(record: Record) -> Iterator[str]:
+    yield from ("| | |", "|---|---|")
+    for label, value in facts(record):
+        yield f"| {escaped(label)} | <code>{escaped(one_line(value, SEEN))}</code> |"
+    yield from ("", "| part of the run | kind | from | for |", "|---|---|--:|--:|")
+    for bar in timeline(record):
+        yield (f"| {escaped(visible(bar.name))} | {bar.kind} | {console.seconds(bar.start)} "
+               f"| {console.seconds(bar.seconds)} |")

@@ -1,0 +1,48 @@
+"""Text that a model or a log wrote, made fit to be shown: nothing in it can act on its reader."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
+UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` with every unseen character but newline and tab written out as ``\x1b``.
+
+    An escape sequence cannot drive a terminal then, a change of direction cannot turn a line
+    round, and XML, which has no place for control characters at all, can hold the rest.
+    """
+    return "".join(sign if sign.isprintable() or sign in "\n\t" + JOINERS or not _unseen(sign)
+                   else sign.encode("unicode_escape").decode("ascii") for sign in text)
+
+
+def _unseen(sign: str) -> bool:
+    return unicodedata.category(sign) in UNSEEN
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return ``text`` in one visible line of at most ``limit`` characters and a mark of the cut."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[:limit] + " …"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return visible text of several lines, saying how much was left out."""
+    shown = visible(text)
+    if len(shown) <= limit:
+        return shown
+    return f"{shown[:limit]}\n… {len(shown) - limit:,} more characters: the record has all of it"
+
+
+def pretty(text: str) -> str:
+    """Return JSON with a line for each key; other text visible as it is."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return visible(text)
+    if not isinstance(value, dict | list):
+        return visible(text)
+    return visible(json.dumps(value, indent=2, ensure_ascii=False))
