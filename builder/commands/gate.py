@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -126,8 +125,8 @@ def _wheels(options: argparse.Namespace) -> GateReport:
     base = None
     if options.base:
         base = _named_base(options)
-    with tempfile.TemporaryDirectory() as folder, console.progress("gate") as meter:
-        return closures.judge_wheels(options.wheels, base, Path(folder), meter.advance)
+    with console.progress("gate") as meter:
+        return closures.judge_wheels(options.wheels, base, cache_folder(), meter.advance)
 
 
 def _named_base(options: argparse.Namespace) -> BaseFacts:

@@ -27,11 +27,16 @@ NAMES_SHOWN = 4
 
 @dataclass(frozen=True)
 class Target:
-    """What the closure is to run on: ``python`` is ``3.11``, ``machine`` ``aarch64``."""
+    """What the closure is to run on: ``python`` is ``3.11``, ``machine`` ``aarch64``.
+
+    Where it is not ``whole``, a library or symbol that one of the absent wheels may bring is not
+    asked for.
+    """
 
     python: str
     machine: str
     cuda: bool
+    whole: bool = True
 
 
 def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts, target: Target,
@@ -56,6 +61,8 @@ class _Check:
         self._processes: dict[tuple[str, ...], Process] = {}
         self._told: set[tuple[str, str]] = set()
         self._names: dict[str, frozenset[str]] = {}
+        here = {wheel.name for wheel in owners.values()}
+        self._owned = [rule for rule in loader.rules.owner if rule.wheel in here]
 
     def extension(self, file: ElfFacts) -> Iterator[Finding]:
         """Yield what is wrong with one extension."""
@@ -71,9 +78,15 @@ class _Check:
         for missing in loaded.missing:
             if (missing.file.path, missing.library) not in self._told:  # said of its first user
                 self._told.add((missing.file.path, missing.library))
-                yield self._missing(wheel, file, missing)
-        if not loaded.missing:
+                if self._judged(missing.library):
+                    yield self._missing(wheel, file, missing)
+        if not any(self._judged(missing.library) for missing in loaded.missing):
             yield from self._unbound(wheel, file, loaded)
+
+    def _judged(self, library: str) -> bool:
+        """Say whether a library that was not found can be in no wheel that is not here."""
+        return (self._target.whole or library in self._loader.rules.debian
+                or any(rule.has_library(library) for rule in self._owned))
 
     def _other_target(self, file: ElfFacts) -> str:
         tag = _EXTENSION.search(file.path)
@@ -107,6 +120,9 @@ class _Check:
             names = [symbol.name for symbol in one.undefined if not symbol.weak
                      and not any(symbol.name in self._defined(other) for other in scope)]
             names = [name for name in names if not self._from_driver(name, loaded)]
+            if not self._target.whole:  # of the rest nobody knows whose they are
+                names = [name for name in names
+                         if any(rule.has_symbol(name) for rule in self._owned)]
             if names and one.path not in self._bound:
                 self._bound.add(one.path)
                 yield self._undefined(wheel, one, names)

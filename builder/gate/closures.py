@@ -15,9 +15,10 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from builder.cells import Cell
 from builder.errors import UsageError
 from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.findings import Finding
+from builder.gate.findings import Finding, counted
 from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import Asked, GateReport, asked_of, judge
+from builder.gate.metadata import environment, is_whole
 from builder.gate.versions import Closure, check_closure
 from builder.gate.wheel_facts import read_wheels
 from builder.stamps import sha256_of
@@ -30,14 +31,18 @@ MACHINES = {"linux/arm64": "aarch64", "linux/amd64": "x86_64"}
 
 def judge_wheels(paths: Sequence[Path], base: BaseFacts | None, cache_root: Path,
                  on_progress: Callable[[float], None] | None = None) -> GateReport:
-    """Judge wheel files as one closure, for the Python and processor that their names say."""
+    """Judge wheel files together, for the Python and processor that their names say.
+
+    Where most of what they ask for is not among them, they are judged as parts of a closure.
+    """
     started = time.monotonic()
     tags = [tag for path in paths for tag in _tags(path)]
     machine = _machine(tags) or (MACHINES[base.platform] if base else "aarch64")
     python = base.python if base and base.python else _python(tags)
     wheels = read_wheels([(path, sha256_of(path)) for path in paths], cache_root, on_progress)
-    asked = Asked(f"{len(paths)} wheels", python, machine, _gpu(wheels),
-                  base.glibc if base else "")
+    asked = Asked(counted(len(paths), "wheel"), python, machine, _gpu(wheels),
+                  base.glibc if base else "",
+                  whole=is_whole(wheels, environment(python, machine)))
     return judge(asked, wheels, base, _promised(asked, wheels, ""), started)
 
 

@@ -14,6 +14,11 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 wheel`` or ``2 wheels``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that the gate found.

@@ -53,7 +53,10 @@ class GateReport:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a closure is judged for; ``cuda`` says whether a GPU is meant."""
+    """What a closure is judged for; ``gpu`` is None where none is meant.
+
+    Of wheels that are not a ``whole`` closure, only what they say themselves is judged.
+    """
 
     subject: str
     python: str
@@ -62,6 +65,7 @@ class Asked:
     glibc: str
     overridden: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    whole: bool = True
 
 
 def asked_of(cell: Cell) -> Asked:
@@ -100,11 +104,12 @@ def judge(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None,
           found: Sequence[Finding] = (), started: float | None = None) -> GateReport:
     """Judge any closure; ``found`` are findings that the caller has already."""
     began = time.monotonic() if started is None else started
+    markers = metadata.environment(asked.python, asked.machine)
     findings = [*found, *check_hygiene(wheels),
                 *metadata.check_tags(wheels, asked.python, asked.machine, asked.glibc),
-                *metadata.check_requires(
-                    wheels, metadata.environment(asked.python, asked.machine),
-                    asked.overridden, asked.left_out)]
+                *metadata.check_requires(wheels, markers, asked.overridden, asked.left_out,
+                                         whole=asked.whole)]
+    findings += () if asked.whole else (metadata.check_parts(wheels, markers),)
     covered = cover(wheels, asked.gpu) if asked.gpu else ()
     findings += check_coverage(covered, asked.gpu) if asked.gpu else ()
     findings += _on_base(asked, wheels, base)
@@ -122,8 +127,8 @@ def _on_base(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None
             "base-unknown", "", "the base was never seen here, so libraries, symbols and the "
             "toolchain were not judged", "gate it where the base can be had, or on another: "
             "--base slim", Severity.WARNING),)
-    target = Target(asked.python, asked.machine, asked.gpu is not None)
-    tools = check_toolchain(wheels, base) if asked.gpu else ()
+    target = Target(asked.python, asked.machine, asked.gpu is not None, asked.whole)
+    tools = check_toolchain(wheels, base, whole=asked.whole) if asked.gpu else ()
     return (*check_abi(wheels, base, target), *tools)
 
 

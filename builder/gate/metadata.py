@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from builder.gate.facts import WheelFacts
-from builder.gate.findings import Finding, Severity
+from builder.gate.findings import Finding, Severity, counted
 from builder.lock import Lock
 
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
@@ -27,16 +27,43 @@ def environment(python: str, machine: str) -> dict[str, str]:
             "platform_release": "", "platform_version": ""}
 
 
+def is_whole(wheels: Sequence[WheelFacts], markers: Mapping[str, str]) -> bool:
+    """Say whether wheels are meant as a closure: most of what they ask for is among them.
+
+    A closure that lacks a few wheels is a broken closure; a wheel or two that ask for seventy
+    others are no closure at all.
+    """
+    wanted = {canonicalize_name(wish.name) for _, wish in _wishes(wheels, markers)}
+    return 2 * len(wanted - {wheel.name for wheel in wheels}) <= len(wanted)
+
+
+def check_parts(wheels: Sequence[WheelFacts], markers: Mapping[str, str]) -> Finding:
+    """Return the one note that stands for all requirements of which nothing is there."""
+    absent = sorted({canonicalize_name(wish.name) for _, wish in _wishes(wheels, markers)}
+                    - {wheel.name for wheel in wheels})
+    return Finding(
+        "not-a-closure", "", f"not a whole closure: {counted(len(absent), 'requirement')} "
+        f"{'is' if len(absent) == 1 else 'are'} not among the given wheels, so libraries and "
+        "symbols were held only against what is here",
+        "to judge it wholly, name all wheels of an installation, or a locked cell", Severity.NOTE,
+        expected="the wheels of all requirements", found=f"none of {', '.join(absent)}")
+
+
 def check_requires(wheels: Sequence[WheelFacts], markers: Mapping[str, str],
-                   overridden: Collection[str] = (), left_out: Collection[str] = ()
-                   ) -> tuple[Finding, ...]:
-    """Return every Requires-Dist that the closure does not answer; overrides are notes."""
+                   overridden: Collection[str] = (), left_out: Collection[str] = (), *,
+                   whole: bool = True) -> tuple[Finding, ...]:
+    """Return every Requires-Dist that the closure does not answer; overrides are notes.
+
+    Of wheels that are no ``whole`` closure, only what contradicts another of them.
+    """
     have = {wheel.name: wheel for wheel in wheels}
     findings = []
     for wheel, wish in _wishes(wheels, markers):
         name = canonicalize_name(wish.name)
         got = have.get(name)
         if name in left_out or (got and wish.specifier.contains(got.version, prereleases=True)):
+            continue
+        if got is None and not whole:
             continue
         found = f"{name} {got.version}" if got else f"no {name}"
         said = f"{wheel.name} {wheel.version} asks for {wish}, the closure has {found}"

@@ -5,6 +5,7 @@ The data is ``rules.toml``; each entry has its reason and its source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -49,6 +50,28 @@ class Excused(Frozen):
     link: str
 
 
+class Owner(Frozen):
+    """Libraries and C++ namespaces that come from one wheel alone.
+
+    Where that wheel is at hand and lacks one of them, no other wheel can bring it.
+    """
+
+    wheel: str
+    libraries: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    reason: str
+    link: str
+
+    def has_library(self, name: str) -> bool:
+        """Say whether a library would be in the wheel."""
+        return any(fnmatchcase(name, pattern) for pattern in self.libraries)
+
+    def has_symbol(self, name: str) -> bool:
+        """Say whether a mangled name is of one of the namespaces, as GCC and Clang write them."""
+        spelt = "|".join(f"{len(one)}{one}" for one in self.namespaces)
+        return re.match(rf"_Z(T[VTIS]|GV)?N[rVK]*[RO]?({spelt})", name) is not None
+
+
 class Collision(Frozen):
     """A path that several wheels bring, which nothing reads at run time."""
 
@@ -73,6 +96,7 @@ class Rules(Frozen):
     visible: tuple[Global, ...] = Field(default=(), alias="global")
     driver: tuple[Driver, ...] = ()
     extension: tuple[Excused, ...] = ()
+    owner: tuple[Owner, ...] = ()
     collision: tuple[Collision, ...] = ()
     damage: tuple[KnownDamage, ...] = ()
     debian: Mapping[str, str] = Field(default_factory=dict)

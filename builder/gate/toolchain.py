@@ -25,11 +25,15 @@ DEBIAN = {"gcc": "gcc", "libc headers": "libc6-dev", "Python.h": "python3-dev",
           "ldconfig": "libc-bin"}
 
 
-def check_toolchain(wheels: Sequence[WheelFacts], base: BaseFacts) -> tuple[Finding, ...]:
-    """Return what a CUDA closure would look for in vain at run time."""
+def check_toolchain(wheels: Sequence[WheelFacts], base: BaseFacts, *, whole: bool = True
+                    ) -> tuple[Finding, ...]:
+    """Return what a CUDA closure would look for in vain at run time.
+
+    Where the wheels are not the whole of it, CUDA's tools may be in those that are not here.
+    """
     findings = [_missing(tool, f"add the Debian package {DEBIAN[tool]} to the base")
                 for tool in HOST_TOOLS if tool not in base.tools]
-    for tool, pattern in CUDA_TOOLS.items():
+    for tool, pattern in CUDA_TOOLS.items() if whole else ():
         mark = re.compile(pattern)
         if tool not in base.tools and not any(
                 mark.search(path) for wheel in wheels for path, _ in wheel.members):

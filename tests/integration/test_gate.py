@@ -22,6 +22,7 @@ from builder.gate.base_facts import committed
 from builder.gate.facts import BaseFacts, WheelFacts
 from builder.gate.findings import Finding
 from builder.gate.judge import asked_of, judge
+from builder.gate.metadata import environment, is_whole
 from builder.gate.wheel_facts import read_wheels
 from builder.lock import DEFAULT_INDEX, LockedWheel, read_lock
 from builder.store import Store
@@ -132,6 +133,22 @@ def test_f6_the_default_indexes_vllm_0_19_on_the_torch_that_it_resolves_to() -> 
     found = errors("cpu-arm64", {**closure("cpu-arm64"), "vllm": vllm})
     lacking = {one.expected for one in found if one.file.startswith("vllm/")}
     assert {"libcudart.so.12", "libtorch_cuda.so"} <= lacking
+
+
+def test_a_lone_wheel_is_judged_as_a_part_and_a_pair_by_what_it_says_of_itself() -> None:
+    asked, on = asked_of(cell("tf5-slim")), base("tf5-slim")
+    markers = environment(asked.python, asked.machine)
+    whole = closure("tf5-slim")
+    parts = dataclasses.replace(asked, whole=False)
+    assert is_whole(list(whole.values()), markers)
+    assert not is_whole([whole["vllm"]], markers)
+    alone = judge(parts, [whole["vllm"]], on)
+    assert alone.errors == ()
+    assert sum(one.code == "not-a-closure" for one in alone.findings) == 1
+    assert judge(parts, [whole["vllm"], whole["torch"]], on).errors == ()
+    wrong = judge(parts, [whole["vllm"], closure("latest-slim", "torch")["torch"]], on)
+    assert {one.number for one in wrong.errors} == {"", "F4"}
+    assert "at::cuda::getCurrentCUDABlasHandle()" in "".join(one.what for one in wrong.errors)
 
 
 def test_f3_a_cpu_torch_below_a_vllm_for_cuda() -> None:

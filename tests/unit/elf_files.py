@@ -125,12 +125,14 @@ def record_of(members: Mapping[str, bytes], name: str) -> bytes:
 
 def make_wheel(folder: Path, members: Mapping[str, bytes], *, name: str = "thing",
                version: str = "1.0", compression: int = zipfile.ZIP_DEFLATED,
-               modes: Mapping[str, int] | None = None, record: bytes | None = None) -> Path:
+               modes: Mapping[str, int] | None = None, record: bytes | None = None,
+               requires: Sequence[str] = ()) -> Path:
     """Write a wheel with ``members``, its metadata and an honest RECORD, or the one given."""
     info = f"{name}-{version}.dist-info"
     whole = {**members,
-             f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-             .encode(),
+             f"{info}/METADATA": "".join((
+                 f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+                 *(f"Requires-Dist: {text}\n" for text in requires))).encode(),
              f"{info}/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n"}
     listed = record_of(whole, f"{info}/RECORD") if record is None else record
     path = folder / f"{name}-{version}-py3-none-any.whl"

@@ -14,7 +14,7 @@ from builder.gate.abi import Target, check_abi
 from builder.gate.elf import read_elf
 from builder.gate.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
 from builder.gate.findings import Finding, Severity
-from builder.gate.rules import After, Driver, Excused, Rules
+from builder.gate.rules import After, Driver, Excused, Owner, Rules
 
 TARGET = Target("3.11", "aarch64", cuda=True)
 PYTHON = ElfFacts("/usr/bin/python3.11", "aarch64", interpreter="/lib/ld.so",
@@ -26,6 +26,8 @@ BASE = BaseFacts("b", "sha256:b", "linux/arm64", "3.11", "2.36", libraries=(LIBC
 RULES = Rules(
     after=(After(pattern="vllm/*", loaded=("torch/_C.*",), reason="r", link="l"),),
     driver=(Driver(library="libcuda.so.1", symbols="cu[A-Z]*", reason="r"),),
+    owner=(Owner(wheel="torch", libraries=("libtorch*.so",), namespaces=("at", "c10"), reason="r",
+                 link="l"),),
     extension=(Excused(pattern="opt/*", reason="it is optional", link="l"),),
     debian={"libnuma.so.1": "libnuma1"})
 GETTER = "_ZN2at4cuda24getCurrentCUDABlasHandleEv"
@@ -128,6 +130,37 @@ def test_an_excused_extension_is_a_note_with_its_reason() -> None:
     (found,) = check(extension("opt/_C.abi3.so", needed=("libtbb.so.12",)))
     assert found.severity is Severity.NOTE
     assert "it is optional" in found.what
+
+
+PARTS = Target("3.11", "aarch64", cuda=True, whole=False)
+
+
+def test_parts_of_a_closure_are_not_asked_for_what_absent_wheels_may_bring() -> None:
+    lonely = extension("vllm/_C.abi3.so", GETTER, "ncclCommMemStats")
+    alone = WheelFacts("vllm-1.whl", "1", "vllm", "1", elves=(lonely,))
+    assert codes(list(check_abi([alone], BASE, TARGET, RULES))) == [
+        ("missing-library", "F6", "error")]
+    assert check_abi([alone], BASE, PARTS, RULES) == ()
+
+
+def test_parts_of_a_closure_lack_what_the_given_wheel_would_bring() -> None:
+    fits = extension("vllm/_A.abi3.so", GETTER, "ncclCommMemStats")
+    older = extension("vllm/_B.abi3.so", "_ZNK3c105Error4whatEv", "ncclCommMemStats")
+    plain = extension("vllm/_C.abi3.so", needed=("libtorch_cuda.so", "libcudart.so.13"))
+    found = check(fits, older, plain, target=PARTS)
+    assert [(one.file, one.code) for one in found] == [
+        ("vllm/_B.abi3.so", "undefined-symbol"), ("vllm/_C.abi3.so", "missing-library")]
+    assert "c10::Error::what() const" in found[0].what
+    assert "nccl" not in found[0].what
+    assert found[1].expected == "libtorch_cuda.so"
+
+
+def test_parts_of_a_closure_are_held_against_the_base() -> None:
+    numa = extension("vllm/_A.abi3.so", needed=("libtorch.so", "libnuma.so.1"))
+    young = extension("vllm/_B.abi3.so", needed_versions=(("libc.so.6", ("GLIBC_2.38",)),))
+    found = check(numa, young, target=PARTS)
+    assert [one.code for one in found] == ["missing-library", "symbol-version"]
+    assert "libnuma1" in found[0].next_step
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader is asked")

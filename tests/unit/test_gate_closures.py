@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from cells_for_tests import CPU, make_cell
+from elf_files import elf_file, make_wheel
 from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 
 from builder.errors import UsageError
 from builder.gate.closures import judge_image, judge_wheels
 from builder.gate.facts import Code, ElfFacts, Form
+from builder.gate.findings import Severity
 from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import GateReport
 
@@ -83,6 +85,19 @@ def test_wheels_must_have_a_wheels_name(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(UsageError, match="not the name of a wheel"):
         judge_wheels([path], None, tmp_path)
+
+
+def test_a_lone_wheel_is_a_part_and_its_closure_a_whole(tmp_path: Path) -> None:
+    code = {"top/_C.abi3.so": elf_file(needed=["libbottom.so"])}
+    top = make_wheel(tmp_path, code, name="top", requires=("middle", "bottom"))
+    middle = make_wheel(tmp_path, {}, name="middle", requires=("bottom>1",))
+    bottom = make_wheel(tmp_path, {}, name="bottom")
+    alone = judge_wheels([top], a_base(), tmp_path)
+    assert alone.subject == "1 wheel"
+    assert [(one.code, one.severity) for one in alone.findings] == [
+        ("not-a-closure", Severity.NOTE)]
+    whole = judge_wheels([top, middle, bottom], a_base(), tmp_path)
+    assert [one.code for one in whole.findings] == ["unmet-requirement", "missing-library"]
 
 
 def test_a_broken_wheel_is_a_finding_and_no_traceback(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from gate_facts import a_wheel
 
 from builder.gate.facts import WheelFacts
 from builder.gate.findings import Severity
-from builder.gate.metadata import check_lock, check_requires, check_tags, environment
+from builder.gate.metadata import (
+    check_lock,
+    check_parts,
+    check_requires,
+    check_tags,
+    environment,
+    is_whole,
+)
 
 SPARK = environment("3.11", "aarch64")
 
@@ -57,6 +64,29 @@ def test_overrides_are_named_and_what_is_left_out_is_left() -> None:
                            overridden=("transformers",), left_out=("torchvision",))
     assert [(one.code, one.severity) for one in found] == [("overridden", Severity.NOTE)]
     assert "transformers<5" in found[0].expected
+
+
+def test_wheels_of_which_most_requirements_are_absent_are_no_closure() -> None:
+    vllm = a_wheel("vllm", requires=("torch==2.11.0", "numpy", "x; sys_platform == 'win32'"))
+    torch = a_wheel("torch", "2.11.0", requires=("filelock",))
+    rest = [a_wheel("numpy"), a_wheel("filelock")]
+    assert not is_whole([vllm], SPARK)
+    assert not is_whole([vllm, torch], SPARK)
+    assert is_whole([vllm, torch, *rest], SPARK)
+    assert is_whole([vllm, torch, rest[0]], SPARK)  # whole, and broken
+    assert is_whole([a_wheel("alone")], SPARK)
+
+
+def test_parts_are_told_by_one_note_and_what_contradicts_them_by_errors() -> None:
+    parts = [a_wheel("vllm", requires=("torch==2.11.0", "numpy", "pillow")),
+             a_wheel("torch", "2.13.0", requires=("filelock", "numpy<3"))]
+    (found,) = check_requires(parts, SPARK, whole=False)
+    assert (found.severity, found.expected) == (Severity.ERROR, "torch==2.11.0")
+    note = check_parts(parts, SPARK)
+    assert (note.code, note.severity) == ("not-a-closure", Severity.NOTE)
+    assert "3 requirements are not among" in note.what
+    assert note.found == "none of filelock, numpy, pillow"
+    assert "1 requirement is not" in check_parts([a_wheel("a", requires=("b",))], SPARK).what
 
 
 def test_an_unreadable_requirement_is_left_out_as_installers_do() -> None:

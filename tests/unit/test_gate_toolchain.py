@@ -30,6 +30,11 @@ def test_the_debian_package_is_named() -> None:
     assert "python3-dev" in found.next_step
 
 
+def test_parts_of_a_closure_are_asked_for_the_bases_tools_alone() -> None:
+    found = check_toolchain([a_wheel("vllm")], a_base(tools=TOOLS[1:]), whole=False)
+    assert [one.expected for one in found] == ["gcc"]
+
+
 @pytest.mark.parametrize("part", ["nvcc", "ptxas", "cccl"])
 def test_flashinfers_compiler(part: str) -> None:
     assert missing(TOOLS, tuple(path for path in NVIDIA if part not in path)) == [part]
