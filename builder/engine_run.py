@@ -136,6 +136,17 @@ class Container:
         return ContainerState(said["Status"], int(said["ExitCode"]), bool(said["OOMKilled"]),
                               said.get("Error", ""))
 
+    def actions(self) -> tuple[str, ...]:
+        """Return what the engine remembers of it, oldest first: create, start, kill, die.
+
+        An engine that was started anew remembers nothing.
+        """
+        said = self._docker.run(
+            "events", "--since", "24h", "--until", "0s", "--filter", "type=container", "--filter",
+            f"container={self.id}", "--format", "{{.Action}}", doing="asking for a container",
+            timeout=60)
+        return tuple(said.stdout.split())
+
     def published_port(self, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to ``port`` inside."""
         return int(self._inspect()["NetworkSettings"]["Ports"][f"{port}/tcp"][0]["HostPort"])

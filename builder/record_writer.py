@@ -25,12 +25,13 @@ class RecordWriter:
         """Write the first state of ``record`` under a name of its own in ``folder``."""
         self._clock, self._began = clock, clock()
         self.path = free_path(folder, record)
-        self.record = record
+        self.record = record.model_copy(
+            update={"log": f"logs/{record.cell}/{self.path.stem}.log"})
         self.note(state="running")
 
-    def add(self, check: Check) -> None:
-        """Keep one more check; raises DiskError when the disk is full."""
-        self.note(checks=(*self.record.checks, check))
+    def add(self, check: Check, **facts: Any) -> None:
+        """Keep one more check, and what is known by then; raises DiskError on a full disk."""
+        self.note(**facts, checks=(*self.record.checks, check))
 
     def note(self, **facts: Any) -> None:
         """Keep what is known now, by the names of the record's fields; raises DiskError."""

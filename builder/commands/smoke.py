@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 from builder import console, report
 from builder.cells import Cell, select
-from builder.diagnose import diagnose, load_issues
 from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError, UsageError
-from builder.fetch import fetch_lock
-from builder.gate.run import gate_cell, own_base
 from builder.image import local_name
-from builder.lock import Lock, load_for, write_text
-from builder.patches.revision import as_patched
+from builder.lock import load_for, write_text
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
-from builder.record import Record, free_path, now, records_folder, write_record
-from builder.smoke.agreement import NAME, agreement
-from builder.smoke.gpu import Where
-from builder.smoke.levels import generate, look
-from builder.smoke.server import serve_and_ask
-from builder.smoke.verdict import Check, Status
-from builder.store import Store
+from builder.record import Level, Record, records_folder
+from builder.record_facts import begun
+from builder.record_writer import RecordWriter, kept
+from builder.smoke.run import Run, perform
 from builder.workspace import Workspace, open_workspace
 
 TINY = "tiny-gemma4"
@@ -56,23 +48,33 @@ def execute(options: argparse.Namespace) -> int:
     recipe = load_recipe(workspace.root, options.recipe)
     check_pin(recipe, cell, lock)
     engine = Engine.connect()
-    image = _image(engine, options.image or local_name(workspace.registry, cell), cell)
+    reference = options.image or local_name(workspace.registry, cell)
     level = options.level or default_level(cell, engine.info.platform)
-    record = _run(workspace, engine, cell, lock, recipe, image, level, options)
-    path = write_record(free_path(records_folder(workspace.cache), record), record)
+    run = Run(workspace, engine, cell, lock, level, recipe,
+              _folder(workspace, recipe, level, options.model), reference,
+              _image(engine, reference, cell), foreign=bool(options.image))
+    writer = RecordWriter(records_folder(workspace.cache), begun(run))
+    try:
+        with kept(writer):
+            record = perform(run, writer)
+    finally:
+        if options.json and str(options.json) != "-":
+            write_text(options.json, writer.path.read_text(encoding="utf-8"))
+    _tell(record, options)
+    console.info(f"record: {writer.path}\nlog: {workspace.cache / record.log}")
+    return 0 if record.passed else 1
+
+
+def _tell(record: Record, options: argparse.Namespace) -> None:
     if options.junit:
         report.write_junit(record, options.junit)
-    if options.json and str(options.json) != "-":
-        write_text(options.json, path.read_text(encoding="utf-8"))
     if str(options.json) == "-":
         console.document(record.document())
     else:
         report.show(record)
-    console.info(f"record: {path}\nlog: {record.log}")
-    return 0 if record.passed else 1
 
 
-def default_level(cell: Cell, host: str) -> str:
+def default_level(cell: Cell, host: str) -> Level:
     """Return the highest level that can be shown here: without a GPU a CUDA cell is looked into,
     an emulated CPU cell generates in process, a native one serves."""  # noqa: D205, D209
     if cell.is_cuda:
@@ -97,55 +99,13 @@ def _image(engine: Engine, reference: str, cell: Cell) -> ImageFacts:
     return image
 
 
-def _run(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, recipe: Recipe,
-         image: ImageFacts, level: str, options: argparse.Namespace) -> Record:
-    """Run the level; whatever happens, the log is kept."""
-    started, clock = now(), time.monotonic()
-    reference = options.image or local_name(workspace.registry, cell)
-    emulated = cell.platform != engine.info.platform
-    lines: list[str] = []
-    phases: dict[str, float] = {}
-    log = workspace.cache / "logs" / f"{cell.id}-{level}.log"
-    model = options.model or workspace.root / "tests" / "fixtures" / TINY
-    console.info(f"smoke {cell.id}, level {level}{', emulated' if emulated else ''}")
-    try:
-        if level == "2":
-            checks, phases = serve_and_ask(engine, reference, cell, recipe, workspace.root, lines,
-                                           emulated=emulated)
-        else:
-            checks = (look if level == "1a" else generate)(
-                engine, reference, cell, as_patched(lock, image.labels), model, lines)
-        if level == "1a":
-            checks.append(_gate_agrees(workspace, cell, lock, checks))
-    finally:
-        write_text(log, "\n".join([*lines, ""]))
-    where: Where = "emulated" if emulated else "cpu"
-    return Record(cell=cell.id, level=level, recipe=recipe.name, image=reference,  # type: ignore[arg-type]
-                  image_id=image.id, lock=lock.digest, labels=dict(image.labels), where=where,
-                  started=started, seconds=time.monotonic() - clock, phases=phases,
-                  checks=tuple(checks), log=str(log),
-                  diagnosis=_diagnosis(workspace, checks, lines, _versions(lock, options.image)))
-
-
-def _versions(lock: Lock, other_image: str | None) -> dict[str, str]:
-    """Return what is known of the image; a foreign image need not hold what the lock says."""
-    return {} if other_image else {wheel.name: wheel.version for wheel in lock.wheels}
-
-
-def _gate_agrees(workspace: Workspace, cell: Cell, lock: Lock, checks: list[Check]) -> Check:
-    """Hold the gate's word against what the loader did in the image."""
-    base = own_base(workspace, cell)
-    if not base.digest:
-        return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the base is not locked")
-    report = gate_cell(workspace, cell, lock, base,
-                       lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes).paths)
-    return agreement(report.findings, checks)
-
-
-def _diagnosis(workspace: Workspace, checks: list[Check], lines: list[str],
-               versions: dict[str, str]) -> tuple[str, ...]:
-    """Name the known failure when a check failed; what the versions rule out is said as such."""
-    if all(check.status not in (Status.FAIL, Status.FLAKY) for check in checks):
-        return ()
-    return tuple(str(item) for item in diagnose(lines, load_issues(workspace.root), checks,
-                                                versions))
+def _folder(workspace: Workspace, recipe: Recipe, level: str, given: Path | None) -> Path | None:
+    """Return the folder of the checkpoint that is tested; None for a repository of a hub."""
+    if given and not given.is_dir():
+        raise UsageError("there is no such folder", where=f"--model {given}")
+    if level != "2":
+        return given or workspace.root / "tests" / "fixtures" / TINY
+    if given and not recipe.model.path:
+        raise UsageError(f"the recipe {recipe.name} serves {recipe.model.repository}, no folder",
+                         where="--model", next_step="leave --model out")
+    return given or (workspace.root / recipe.model.path if recipe.model.path else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import requests
 TIMEOUT_S = 300.0
 # A busy vLLM merges the tokens that wait into one chunk: a short answer may rightly be one piece.
 MERGED = 64
+BULK = re.compile(r"_(bucket|created)(\{|$)")  # of no use in a record, and hundreds of lines
 
 
 class Unanswered(Exception):  # noqa: N818 - a finding about the server
@@ -77,6 +79,13 @@ class Client:
         if not found:
             raise Unanswered(f"/metrics lacks {name}")
         return sum(float(value) for value in found)
+
+    def metrics(self, prefix: str = "vllm:") -> dict[str, float]:
+        """Return the server's counters by name and labels, without the buckets of histograms."""
+        text = self._send("GET", "/metrics").text
+        rows = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(prefix))
+        return {row[0]: float(row[1]) for row in rows
+                if len(row) == 2 and not BULK.search(row[0])}
 
     def _post(self, body: dict[str, Any], *, stream: bool = False) -> requests.Response:
         response = self._send("POST", "/v1/chat/completions", json=body, stream=stream)

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from builder import console
 from builder.cells import Cell
 from builder.engine import Container, Engine, RunSpec
 from builder.gate.rules import rules
 from builder.lock import Lock
-from builder.smoke.verdict import Check, Status
+from builder.smoke.ended import ended
+from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
@@ -31,17 +31,17 @@ L1B = (("answer.py", "vllm"),)
 
 
 def look(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
-         log: list[str]) -> list[Check]:
+         log: list[str], on_check: OnCheck = unheard) -> list[Check]:
     """Level 1a, on any host: versions, toolchain, extensions, Gemma 4 through transformers."""
     with _container(engine, image, cell, lock, model) as box:
-        return run_scripts(box, L1A, log)
+        return run_scripts(box, L1A, log, on_check)
 
 
 def generate(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
-             log: list[str]) -> list[Check]:
+             log: list[str], on_check: OnCheck = unheard) -> list[Check]:
     """Level 1b, on cells with a CPU backend: the same model through ``vllm.LLM``."""
     with _container(engine, image, cell, lock, model) as box:
-        return run_scripts(box, L1B, log)
+        return run_scripts(box, L1B, log, on_check)
 
 
 def asked(cell: Cell, lock: Lock) -> dict[str, Any]:
@@ -72,9 +72,18 @@ def _container(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path
         yield box
 
 
-def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str]) -> list[Check]:
-    """Run each script to its end; one that dies before its last result is a failure by name."""
+def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str],
+                on_check: OnCheck = unheard) -> list[Check]:
+    """Run each script to its end; one that dies before its last result is a failure by name.
+
+    Raises EngineError where the engine or the container was stopped from outside.
+    """
     checks: list[Check] = []
+
+    def keep(check: Check) -> None:
+        checks.append(check)
+        on_check(check)
+
     for name, *arguments in scripts:
         started = time.monotonic()
         with box.stream_exec(["python", f"{FOLDER}/{name}", *arguments]) as child:
@@ -83,16 +92,15 @@ def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str]
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 found = parse(line)
                 if found:
-                    checks.append(found)
-                    console.info(f"  {found.status.value:5} {found.check}  {found.detail[:150]}")
+                    keep(found)
                 elif line:
                     log.append(line)
             status = child.wait()
         if status != 0:
-            last = " | ".join(log[-3:])
-            checks.append(Check(check=f"{name} runs to its end", status=Status.FAIL,
-                                detail=f"it ended with status {status}: {last}",
-                                seconds=time.monotonic() - started))
+            why = ended(box, "the container") or f"it ended with status {status}"
+            keep(Check(check=f"{name} runs to its end", status=Status.FAIL,
+                       detail=f"{why}: {' | '.join(log[-3:])}",
+                       seconds=time.monotonic() - started))
     return checks
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from builder import console
@@ -15,10 +14,14 @@ from builder.cells import Cell
 from builder.engine import Container, Engine, RunSpec
 from builder.launch import PORT, served_path, server_command
 from builder.recipes import Recipe
-from builder.smoke.client import Client
+from builder.smoke.client import Client, Unanswered
+from builder.smoke.ended import ended, refuse_if_stopped
+from builder.smoke.gpu import gpus_in
+from builder.smoke.log_lines import log_checks
 from builder.smoke.probes import ask
-from builder.smoke.readiness import Boot
-from builder.smoke.verdict import Check, Status
+from builder.smoke.readiness import DEAD, Boot
+from builder.smoke.seen import Seen
+from builder.smoke.verdict import Check, OnCheck, Status
 
 LOOK_EVERY_S = 2.0
 HEALTH_WITHIN_S = 30.0
@@ -27,9 +30,9 @@ HEALTH_WITHIN_S = 30.0
 class Log:
     """The server's log: kept whole, and followed by a thread."""
 
-    def __init__(self, box: Container) -> None:
-        """Begin to follow the container's output."""
-        self.lines: list[str] = []
+    def __init__(self, box: Container, lines: list[str] | None = None) -> None:
+        """Begin to follow the container's output into ``lines``."""
+        self.lines: list[str] = [] if lines is None else lines
         self._fresh: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._box = box
         threading.Thread(target=self._follow, daemon=True).start()
@@ -50,22 +53,39 @@ class Log:
 
 
 def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
-                  log_lines: list[str], *, emulated: bool) -> tuple[list[Check], dict[str, float]]:
+                  seen: Seen, on_check: OnCheck, *, emulated: bool,
+                  model: Path | None = None) -> None:
     """Boot the recipe's model, ask it, hold its log against the recipe; the container is removed.
 
-    Returns the checks and the seconds of each boot phase; ``log_lines`` receives the log.
+    ``on_check`` is handed each check as it comes, ``seen`` receives the rest as it comes; ``model``
+    is a folder to serve in the place of the recipe's. Raises EngineError where the engine or the
+    container was stopped from outside: what was seen until then is no verdict.
     """
-    with _server(engine, image, cell, recipe, root) as box:
-        log, boot = Log(box), Boot(scale=10.0 if emulated else 1.0)
-        try:
-            checks = [watch(box, log, boot)]
-            if checks[0].status is Status.PASS:
-                client = Client(box.published_port(PORT), recipe.model.name)
-                await_health(client)
-                checks += [*ask(client, recipe.capabilities), _still_healthy(client, box)]
-        finally:
-            log_lines.extend(log.lines)
-    return [*checks, *log_checks(recipe, log_lines, is_cuda=cell.is_cuda)], boot.durations
+    with _server(engine, image, cell, recipe, root, model) as box:
+        seen.gpus = gpus_in(box) if cell.is_cuda else ()
+        boot = Boot(scale=10.0 if emulated else 1.0, durations=seen.phases)
+        booted = watch(box, Log(box, seen.log), boot)
+        on_check(booted)
+        if booted.status is Status.PASS:
+            client = Client(box.published_port(PORT), recipe.model.name)
+            await_health(client)
+            ask(client, recipe.capabilities, on_check, lambda: _gone(box, seen.log))
+            healthy = _still_healthy(client, box)
+            if healthy.status is Status.PASS:
+                with suppress(Unanswered):  # counters are no check: the probes judge them
+                    seen.metrics.update(client.metrics())
+            on_check(healthy)
+    for check in log_checks(recipe.log, seen.log, is_cuda=cell.is_cuda):
+        on_check(check)
+
+
+def _gone(box: Container, lines: Sequence[str]) -> str:
+    """Return how the server ended, or its engine behind an API that goes on listening."""
+    end = ended(box)
+    dead = next((line.strip() for line in lines if DEAD.search(line)), "")
+    if dead and not end:
+        refuse_if_stopped(box)
+    return end or (f"the engine died: {dead[:400]}" if dead else "")
 
 
 def watch(box: Container, log: Log, boot: Boot) -> Check:
@@ -79,9 +99,9 @@ def watch(box: Container, log: Log, boot: Boot) -> Check:
             if boot.name != shown:
                 shown = boot.name
                 console.info(f"  {time.monotonic() - started:5.1f} s  {shown}")
-            ended = _ended(box, boot)
-            if ended is not None:
-                wrong = "" if ended == "ready" else ended
+            end = _ended(box, boot)
+            if end is not None:
+                wrong = "" if end == "ready" else end
                 return Check(check="boot", status=Status.FAIL if wrong else Status.PASS,
                              detail=wrong or "ready", seconds=time.monotonic() - started)
 
@@ -99,45 +119,28 @@ def await_health(client: Client, within: float = HEALTH_WITHIN_S) -> None:
 def _ended(box: Container, boot: Boot) -> str | None:
     """Return ``ready``, the reason why it never will be, or None while it boots."""
     if boot.dead:
+        refuse_if_stopped(box)
         return f"the engine died: {boot.dead[:400]}"
     if boot.ready:
         return "ready"
-    state = box.state()
-    if not state.running:
-        cause = " (out of memory)" if state.out_of_memory else ""
-        return f'the server ended with status {state.exit_code}{cause} in phase "{boot.name}"'
-    return boot.hung() or None
-
-
-def log_checks(recipe: Recipe, lines: list[str], *, is_cuda: bool = False) -> Iterator[Check]:
-    """Hold the log against the lines that the recipe says it must and must not show."""
-    for expected in recipe.log.must_show:
-        if not expected.applies(is_cuda=is_cuda):
-            continue
-        found = any(re.search(expected.pattern, line) for line in lines)
-        yield Check(check=f"log shows {expected.pattern!r}",
-                    status=Status.PASS if found else Status.FAIL, detail=expected.why)
-    for refused in recipe.log.must_not_show:
-        if not refused.applies(is_cuda=is_cuda):
-            continue
-        line = next((line for line in lines if re.search(refused.pattern, line)), "")
-        yield Check(check=f"log lacks {refused.pattern!r}",
-                    status=Status.FAIL if line else Status.PASS, detail=line or refused.why)
+    end = ended(box)
+    return f'{end} in phase "{boot.name}"' if end else boot.hung() or None
 
 
 def _still_healthy(client: Client, box: Container) -> Check:
     """Ask for health after the questions: an engine that died behind the API shows here."""
-    good = client.healthy() and box.state().running
-    return Check(check="healthy afterwards", status=Status.PASS if good else Status.FAIL,
-                 detail="/health answers 200" if good else "/health no longer answers 200")
+    end = ended(box)
+    wrong = end or ("" if client.healthy() else "/health no longer answers 200")
+    return Check(check="healthy afterwards", status=Status.FAIL if wrong else Status.PASS,
+                 detail=wrong or "/health answers 200")
 
 
 @contextmanager
-def _server(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path
-            ) -> Iterator[Container]:
+def _server(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
+            model: Path | None = None) -> Iterator[Container]:
     copies: tuple[tuple[Path, str], ...] = ()
     if recipe.model.path:
-        copies = ((root / recipe.model.path, f"/{recipe.model.name}"),)
+        copies = ((model or root / recipe.model.path, f"/{recipe.model.name}"),)
     command = tuple(word if word != served_path(recipe) or not recipe.model.path
                     else f"/{recipe.model.name}" for word in server_command(recipe, cell))
     spec = RunSpec(image, command, platform=cell.platform, env=dict(recipe.environment),

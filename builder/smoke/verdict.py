@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from builder.matrix import Frozen
@@ -32,6 +32,13 @@ class Check(Frozen):
     seconds: float = 0.0
     request: str = ""
     answer: str = ""
+
+
+OnCheck = Callable[[Check], None]  # is handed each check as it comes
+
+
+def unheard(check: Check) -> None:
+    """Do nothing with a check: for callers who wait for all of them."""
 
 
 def passed(checks: Sequence[Check]) -> bool:

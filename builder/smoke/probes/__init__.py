@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 from builder.recipes import Capabilities
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.probes.cases import Case, battery, body
 from builder.smoke.probes.kinds import KINDS
-from builder.smoke.verdict import Check, Status
+from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
 
-def ask(client: Client, able: Capabilities) -> list[Check]:
-    """Run every case that the model's capabilities allow; the others say why they do not apply."""
-    checks = [run(client, case) if getattr(able, case.needs) else _beyond(case)
-              for case in battery().cases]
-    return [*checks, Check(check="vision", status=Status.NOT_APPLICABLE, detail=(
-        "no vision probe exists yet" if able.vision else "the recipe says that it does not see"))]
+def ask(client: Client, able: Capabilities, on_check: OnCheck = unheard,
+        gone: Callable[[], str] = str) -> list[Check]:
+    """Run every case that the model's capabilities allow; the others say why they do not apply.
+
+    ``gone`` is asked after a failure: what it says of a server that is no more ends the questions.
+    """
+    checks: list[Check] = []
+    end = ""
+    for case in battery().cases:
+        if end:
+            check = _not_asked(case, f"not asked: {end}")
+        elif getattr(able, case.needs):
+            check = run(client, case)
+            end = gone() if check.status is Status.FAIL else ""
+        else:
+            check = _not_asked(case, f"the recipe does not give the model {case.needs}")
+        checks.append(check)
+        on_check(check)
+    on_check(sees := Check(check="vision", status=Status.NOT_APPLICABLE, detail=(
+        "no vision probe exists yet" if able.vision else "the recipe says that it does not see")))
+    return [*checks, sees]
 
 
 def run(client: Client, case: Case) -> Check:
@@ -41,6 +57,5 @@ def _try(client: Client, case: Case) -> tuple[str, str]:
         return "", f"{type(error).__name__}: {error}"
 
 
-def _beyond(case: Case) -> Check:
-    return Check(check=case.name, status=Status.NOT_APPLICABLE,
-                 detail=f"the recipe does not give the model {case.needs}")
+def _not_asked(case: Case, why: str) -> Check:
+    return Check(check=case.name, status=Status.NOT_APPLICABLE, detail=why)

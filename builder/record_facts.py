@@ -1,0 +1,64 @@
+"""What a record says of a run before it begins: image, lock, recipe, model and machine."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from builder.engine import ImageFacts
+from builder.host_facts import host_facts
+from builder.recipes import FOLDER, Recipe
+from builder.record import ModelUsed, Record, now
+from builder.smoke.gpu import place
+from builder.smoke.run import Run
+
+
+def begun(run: Run) -> Record:
+    """Return the record of a run that begins now; nothing is checked and no GPU is seen yet."""
+    root, recipe = run.workspace.root, run.recipe
+    return Record(
+        state="running", cell=run.cell.id, level=run.level, image=run.reference,
+        image_id=run.image.id, image_digest=registry_digest(run.image, run.reference),
+        labels=dict(run.image.labels), lock=run.lock.digest, recipe=recipe.name,
+        recipe_digest=file_digest(root / FOLDER / f"{recipe.name}.toml"),
+        model=model_used(recipe, run.model, root), where=place((), emulated=run.emulated),
+        host=host_facts(run.engine.info), started=now(), seconds=0.0, phases={}, checks=(), log="")
+
+
+def registry_digest(image: ImageFacts, reference: str) -> str:
+    """Return the digest under which a registry has the image; empty where none was asked yet.
+
+    A name may hold a port: only a colon after the last slash begins a tag.
+    """
+    folder, slash, name = reference.partition("@")[0].rpartition("/")
+    repository = f"{folder}{slash}{name.partition(':')[0]}"
+    digests = dict(known.split("@", 1) for known in image.repo_digests if "@" in known)
+    return digests.get(repository, "")
+
+
+def model_used(recipe: Recipe, folder: Path | None, root: Path) -> ModelUsed:
+    """Describe the checkpoint: the folder, or without one the recipe's repository.
+
+    A folder of the checkout is named by its path there, any other by its last name only.
+    """
+    if folder is None:
+        return ModelUsed(name=recipe.model.name, repository=recipe.model.repository or "",
+                         revision=recipe.model.revision)
+    there = folder.absolute()
+    inside = there.is_relative_to(root.absolute())
+    path = there.relative_to(root.absolute()).as_posix() if inside else there.name
+    return ModelUsed(name=there.name, path=path, revision=folder_digest(there))
+
+
+def folder_digest(folder: Path) -> str:
+    """Return one digest over the names and contents of all files of a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(folder).as_posix()} {file_digest(path)}\n".encode())
+    return f"sha256:{total.hexdigest()}"
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file's contents."""
+    with path.open("rb") as handle:
+        return f"sha256:{hashlib.file_digest(handle, 'sha256').hexdigest()}"
