@@ -80,7 +80,7 @@ def render(options: Sequence[str]) -> str:
 def template_steps(recipe: Recipe) -> tuple[str, ...]:
     """Return the shell lines that fetch and check the template that the command mounts."""
     template = recipe.chat_template
-    if template is None or not template.replace:
+    if template is None or not template.replace or template.url is None:
         return ()
     return (f"curl -fsSLo chat_template.jinja {shlex.quote(template.url)}",
             f'echo "{template.sha256}  chat_template.jinja" | sha256sum --check')

@@ -11,25 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from builder.errors import ConfigError, UsageError
 from builder.matrix import Frozen, Link, Name, RequirementText, Specifier
 from builder.parse import read_toml, shape_problems, suggestion
+from builder.recipe_log import LogExpectation
 
 FOLDER = "recipes"
 COMMIT = r"[0-9a-f]{40}"
 OWN_FLAGS = ("--model", "--host", "--port", "--revision", "--chat-template", "--served-model-name")
 
 Where = Literal["published", "emulated", "cpu", "gb10"]
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return text
 
 
 class Model(Frozen):
@@ -76,28 +69,6 @@ class Capabilities(Frozen):
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}$")], ...] = ("en",)
 
 
-class LogLine(Frozen):
-    """A line of the server's log that must (or must never) show: a regular expression, and why.
-
-    ``on`` restricts it to CUDA or CPU servers; some lines belong to one backend only.
-    """
-
-    pattern: Annotated[str, AfterValidator(_pattern)]
-    why: str = Field(min_length=1)
-    on: Literal["any", "cuda", "cpu"] = "any"
-
-    def applies(self, *, is_cuda: bool) -> bool:
-        """Say whether the line is expected of (or refused to) a CUDA or a CPU server."""
-        return self.on in ("any", "cuda" if is_cuda else "cpu")
-
-
-class LogExpectation(Frozen):
-    """The lines that tell a healthy boot from one that only looks so."""
-
-    must_show: tuple[LogLine, ...] = ()
-    must_not_show: tuple[LogLine, ...] = ()
-
-
 class Figure(Frozen):
     """One published or measured number: a value or a range, on what, with what, said where."""
 
@@ -137,12 +108,22 @@ class BlockedVersion(Frozen):
 
 
 class ChatTemplate(Frozen):
-    """The template that the model's owner publishes, for repositories whose own copy is stale."""
+    """The template that the model's owner publishes: a stale copy spoils answers unnoticed.
+
+    The served one must have this digest; with ``replace`` the file at ``url`` is served instead
+    of the repository's own copy.
+    """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    url: Link
+    url: Link | None = None
     as_of: str
-    replace: bool = False  # serve with this file instead of the repository's own copy
+    replace: bool = False
+
+    @model_validator(mode="after")
+    def _replaced_from_somewhere(self) -> ChatTemplate:
+        if self.replace and self.url is None:
+            raise ValueError("replace needs the url of the template")
+        return self
 
 
 class Recipe(Frozen):

@@ -14,7 +14,8 @@ from builder.launch import docker_command, launch_key, render, template_steps
 from builder.lock import Lock, load_for
 from builder.matrix import AXES
 from builder.pins import check_pin
-from builder.recipes import Figure, LogLine, Recipe, load_recipe, recipe_names
+from builder.recipe_log import Expected
+from builder.recipes import Figure, Recipe, load_recipe, recipe_names
 from builder.workspace import Workspace, open_workspace
 
 UNVERIFIED = "not verified on GB10"
@@ -110,6 +111,10 @@ def _page(recipe: Recipe, cell: Cell, command: str) -> Iterator[str]:
     yield from _section("The log must show", map(_line, _lines(recipe.log.must_show, cell)))
     yield from _section("The log must not show",
                         map(_line, _lines(recipe.log.must_not_show, cell)))
+    yield from _section("The log must state", (
+        f"{figure.name} {figure.allowed} {figure.unit}   ({figure.why})"
+        for figure in recipe.log.figure
+        if figure.applies(is_cuda=cell.is_cuda)))
     yield from _section("Figures", [*map(_figure, recipe.published), *_memory(recipe)])
     yield ""
     yield "verified on GB10" if _verified(recipe) else UNVERIFIED
@@ -128,11 +133,11 @@ def _revision(recipe: Recipe) -> str:
     return f" at {recipe.model.revision}{state}"
 
 
-def _lines(lines: Sequence[LogLine], cell: Cell) -> list[LogLine]:
+def _lines(lines: Sequence[Expected], cell: Cell) -> list[Expected]:
     return [line for line in lines if line.applies(is_cuda=cell.is_cuda)]
 
 
-def _line(line: LogLine) -> str:
+def _line(line: Expected) -> str:
     return f"{line.pattern}   ({line.why})"
 
 

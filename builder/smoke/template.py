@@ -1,0 +1,42 @@
+"""The chat template that a server uses, held against the digest that its recipe states.
+
+Copies in quantized repositories go stale: the server boots and answers with an old template.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from builder.engine import Container
+from builder.launch import TEMPLATE_FILE
+from builder.recipes import Recipe
+from builder.smoke.verdict import Check, Status
+
+NAME = "chat template"
+SCRIPT = Path(__file__).parent / "inside" / "template.py"
+
+
+def template_check(box: Container, recipe: Recipe, model: str) -> Check:
+    """Read the template in the container; ``model`` is what its server was told to load."""
+    stated = recipe.chat_template
+    if stated is None:
+        return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the recipe states none")
+    revision = recipe.model.revision if recipe.model.repository else ""
+    said = box.exec(["python", "-", model, revision, TEMPLATE_FILE if stated.replace else ""],
+                    stdin=SCRIPT.read_bytes())
+    if said.returncode != 0:
+        return Check(check=NAME, status=Status.FAIL,
+                     detail=f"it cannot be read: {said.stderr.strip()[-300:]}")
+    found = json.loads(said.stdout.splitlines()[-1])
+    return judge(found["where"], found["digests"], stated.sha256, stated.as_of)
+
+
+def judge(where: str, digests: list[str], stated: str, as_of: str) -> Check:
+    """Compare; a template in a JSON file has two digests, with its last newline and without."""
+    if not where:
+        return Check(check=NAME, status=Status.FAIL, detail="the model brings none")
+    good = stated in digests
+    wrong = f"is another one ({digests[0][:12]}…) than the recipe's of {as_of} ({stated[:12]}…)"
+    return Check(check=NAME, status=Status.PASS if good else Status.FAIL,
+                 detail=f"{where} {f'has the digest {stated[:12]}…' if good else wrong}")
