@@ -11,7 +11,7 @@ from typing import Any
 
 from builder import console
 from builder.gate.explain import Explanation, explanations
-from builder.gate.findings import Finding, Severity
+from builder.gate.findings import Finding, Severity, counted
 from builder.gate.judge import GateReport, totals
 from builder.lock import write_text
 from builder.model import NAME_PATTERN
@@ -30,21 +30,37 @@ def show(report: GateReport) -> None:
                       ("fit", "file", "size", "never runs", "needed"), rows)
     if report.findings:
         console.table(f"gate {report.subject}", ("severity", "code", "F", "found", "do"),
-                      [(one.severity.value, one.code, one.number, one.what, one.next_step)
-                       for one in report.findings])
+                      [_row(alike) for alike in grouped(report.findings)])
     if report.covered:
         console.out(", ".join(f"{name} {console.size(count)}"
                               for name, count in totals(report).items()))
     console.out(verdict_line(report))
 
 
+def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Put together what is one and the same of many files of a wheel, in the findings' order."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for place, one in enumerate(findings):
+        alike = (one.severity, one.code, one.number, one.wheel, one.expected, one.next_step)
+        groups.setdefault(alike if one.file else (place,), []).append(one)
+    return list(groups.values())
+
+
+def _row(alike: Sequence[Finding]) -> tuple[str, ...]:
+    """Return a table's row: the first finding, and how many other files it holds for."""
+    first, more = alike[0], len({one.file for one in alike}) - 1
+    also = f"; and {counted(more, 'more file')}" if more else ""
+    return (first.severity.value, first.code, first.number, first.what + also, first.next_step)
+
+
 def verdict_line(report: GateReport) -> str:
     """Return the verdict, what was looked at, and how long that took."""
     word = "FAILED" if report.errors else "PASSED"
-    counts = ", ".join(f"{_count(report.findings, one)} {one.value}s" for one in Severity)
+    counts = ", ".join(counted(sum(found.severity is one for found in report.findings), one.value)
+                       for one in Severity)
     base = f" on {report.base}" if report.base else ""
     how = "from the cache" if report.cached else f"in {console.seconds(report.seconds)}"
-    return (f"{word}: gate {report.subject}{base}: {report.wheels} wheels, "
+    return (f"{word}: gate {report.subject}{base}: {counted(report.wheels, 'wheel')}, "
             f"{console.size(report.size)} unpacked, {counts}, {how}")
 
 
@@ -90,7 +106,3 @@ def _file_of(report: GateReport) -> str:
     """Return a file of the repository that a page can show: a cell's lock, else the matrix."""
     is_cell = re.fullmatch(NAME_PATTERN, report.subject)
     return f"locks/{report.subject}.toml" if is_cell else "matrix.toml"
-
-
-def _count(findings: Sequence[Finding], severity: Severity) -> int:
-    return sum(one.severity is severity for one in findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from gate_facts import a_base, a_wheel
 from builder import report_gate
 from builder.gate.explain import explain, explanations
 from builder.gate.facts import Code, Damage, ElfFacts, Form
-from builder.gate.judge import Asked, GateReport, judge
+from builder.gate.findings import Finding, Severity
+from builder.gate.judge import Asked, GateReport, as_json, judge
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures" / "sarif-subset.json").read_text())
 HOPPER = Code(Form.SASS, 90, "a", 1, 900_000)
@@ -66,12 +68,42 @@ def test_the_table_names_what_runs_and_what_is_dead_weight(
     out = capsys.readouterr().out
     assert "native 2.0 MB" in out
     assert "dead weight 1.8 MB" in out
-    assert out.splitlines()[-1].startswith("FAILED: gate tf5-slim on slim: 1 wheels")
+    assert out.splitlines()[-1].startswith("FAILED: gate tf5-slim on slim: 1 wheel, ")
 
 
 def test_a_verdict_without_errors_says_so() -> None:
     report = judge(Asked("cpu", "3.11", "aarch64", None, "2.36"), [a_wheel("a")], a_base())
-    assert report_gate.verdict_line(report).startswith("PASSED: gate cpu on slim: 1 wheels")
+    assert report_gate.verdict_line(report).startswith("PASSED: gate cpu on slim: 1 wheel, ")
+    assert ", 0 errors, 0 warnings, 0 notes, in " in report_gate.verdict_line(report)
+    many = judge(Asked("cpu", "3.11", "aarch64", None, "2.36"), [
+        a_wheel("a", requires=("absent",)), a_wheel("b")], a_base())
+    assert " 2 wheels, 0 B unpacked, 1 error, 0 warnings, " in report_gate.verdict_line(many)
+
+
+def a_finding(file: str, code: str = "record-differs", expected: str = "", wheel: str = "a.whl"
+              ) -> Finding:
+    return Finding(code, "", f"{file} is odd", "do it", Severity.ERROR, wheel, file, expected)
+
+
+def test_what_repeats_file_by_file_is_one_row_and_stays_whole_elsewhere(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    report = dataclasses.replace(a_report(), covered=(), findings=tuple(
+        a_finding(f"a/{number}.so") for number in range(24)))
+    report_gate.show(report)
+    out = capsys.readouterr().out
+    assert len([line for line in out.splitlines() if "record-differs" in line]) == 1
+    assert "a/0.so is odd; and 23 more files  do it" in out
+    assert " 24 errors, " in out
+    assert len(report_gate.sarif([report])["runs"][0]["results"]) == 24
+    assert len(as_json(report)["findings"]) == 24
+
+
+def test_findings_of_other_codes_wheels_or_expectations_keep_their_rows() -> None:
+    found = [a_finding("x"), a_finding("x", "set-id"), a_finding("x", expected="1"),
+             a_finding("x", wheel="b.whl"), a_finding(""), a_finding("")]
+    assert [len(group) for group in report_gate.grouped(found)] == [1] * 6
+    assert [len(group) for group in report_gate.grouped([*found, a_finding("y")])] == [
+        2, 1, 1, 1, 1, 1]
 
 
 def test_an_explanation_is_shown_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
