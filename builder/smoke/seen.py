@@ -22,8 +22,9 @@ class KeptLog(list[str]):
         self.failed: OSError | None = None
         self._file: TextIO | None = None
         if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w", encoding="utf-8", buffering=1)
+            with disk_errors(path.parent, "while the log was begun"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = path.open("w", encoding="utf-8", buffering=1)
 
     def append(self, line: str) -> None:
         """Keep one more line."""

@@ -1,0 +1,99 @@
+"""A record that grows: valid at every moment, and it says how the run ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from builder import record, record_writer
+from builder.errors import DiskError, EngineError
+from builder.record import free_path, read_record, write_record
+from builder.record_writer import BY_USER, RecordWriter, kept
+from builder.smoke.verdict import Check, Status
+from tests.unit.test_record import a_record
+
+
+def a_writer(folder: Path) -> RecordWriter:
+    ticks = iter(range(100))
+    return RecordWriter(folder, a_record().model_copy(update={"checks": ()}),
+                        clock=lambda: float(next(ticks)))
+
+
+def check(name: str, status: Status = Status.PASS) -> Check:
+    return Check(check=name, status=status)
+
+
+def test_each_check_is_on_disk_at_once(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path)
+    assert (read_record(writer.path).state, read_record(writer.path).checks) == ("running", ())
+    for number in range(3):
+        writer.add(check(f"c{number}"), phases={"start": float(number)})
+        there = read_record(writer.path)
+        assert [one.check for one in there.checks] == [f"c{n}" for n in range(number + 1)]
+        assert (there.state, there.phases) == ("running", {"start": float(number)})
+    assert there.verdict == "none"
+
+
+def test_the_end_is_said(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path)
+    writer.add(check("boot"))
+    assert writer.finish(diagnosis=("F1: x",)) == read_record(writer.path)
+    there = read_record(writer.path)
+    assert (there.state, there.verdict, there.diagnosis) == ("finished", "pass", ("F1: x",))
+    assert there.seconds == 3.0
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (KeyboardInterrupt(), BY_USER),
+    (EngineError("no Docker engine answers\ndial unix /home/me/docker.sock", where="/home/me"),
+     "no Docker engine answers"),
+    (KeyError("/home/me"), "an unforeseen KeyError in Sparkyard itself")])
+def test_what_ends_a_run_is_said_without_a_path(tmp_path: Path, error: BaseException,
+                                               said: str) -> None:
+    writer = a_writer(tmp_path)
+    writer.add(check("boot"))
+    with pytest.raises(type(error)), kept(writer):
+        raise error
+    there = read_record(writer.path)
+    assert (there.state, there.reason, len(there.checks)) == ("interrupted", said, 1)
+
+
+def test_a_run_that_ends_well_is_left_alone(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path)
+    with kept(writer):
+        writer.finish()
+    assert (read_record(writer.path).state, read_record(writer.path).reason) == ("finished", "")
+
+
+def test_a_full_disk_ends_the_run_and_leaves_the_last_record(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    writer = a_writer(tmp_path)
+    writer.add(check("boot"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(record, "write_text", full)
+    with pytest.raises(DiskError, match="while the record was written"), kept(writer):
+        writer.add(check("text"))
+    assert [one.check for one in read_record(writer.path).checks] == ["boot"]
+    assert "ends at the last check that could be written" in capsys.readouterr().err
+
+
+def test_two_runs_of_one_second_do_not_share_a_file_or_a_log(tmp_path: Path) -> None:
+    one, other = a_writer(tmp_path), a_writer(tmp_path)
+    assert one.path != other.path
+    assert one.record.log != other.record.log
+    assert not Path(one.record.log).is_absolute()
+
+
+def test_the_record_of_a_run_is_named_by_its_beginning(tmp_path: Path) -> None:
+    path = free_path(tmp_path, a_record())
+    assert path.relative_to(tmp_path).as_posix() == "cpu/20260101T000000Z-2.json"
+    write_record(path, a_record())
+    assert free_path(tmp_path, a_record()).name == "20260101T000000Z-2_2.json"
+    assert record_writer.reason(KeyboardInterrupt()) == BY_USER
