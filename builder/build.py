@@ -27,7 +27,8 @@ from builder.gate.versions import check_versions
 from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
 from builder.layers import Overlay, make_layers, no_overlay
 from builder.lock import Lock, LockedWheel, load_for
-from builder.patches.stage import NO_SERIES, Patched, Series, apply_series, series_digest
+from builder.patches.load import load_series
+from builder.patches.stage import Patched, Series, apply_series, series_digest
 from builder.report_gate import verdict_line
 from builder.store import Store, StoredLayer
 from builder.workspace import Workspace
@@ -51,14 +52,16 @@ class Built:
         return not self.layers
 
 
-def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series = NO_SERIES) -> Built:
+def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | None = None
+          ) -> Built:
     """Build one cell unless its image is there; raises the error of the stage that fails.
 
-    ``series`` are the patches for the cell's wheels, by the wheels' names.
+    ``series`` are patches by wheel in place of those that are locked.
     """
     clock = _Clock()
     _refuse_blocked(cell)
     lock = load_for(cell, workspace.locks)
+    series = load_series(workspace, cell, lock) if series is None else series
     base = ensure(workspace, engine, (cell.base_name, cell.platform))
     plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root,
                       series_digest(series))

@@ -85,14 +85,18 @@ def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path,
     plans = []
     for cell in cells:
         state, why, lock = _locked(cell, locks, reasons.get(cell.id, ""))
+        lacking = _lacking(cell, lock)
         base_locked = (cell.base_name, cell.platform) in bases
-        if lock is not None and not base_locked:
+        if lacking:
+            why = f"required patches are unresolved: {', '.join(lacking)}"
+        elif lock is not None and not base_locked:
             why = f"the base {cell.base_name} is not locked for {cell.platform}"
         built = lock is not None and is_built is not None and is_built(cell, lock)
         plans.append(CellPlan(
             id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
             base=cell.base_name, base_locked=base_locked, axes=cell.axes, state=state, why=why,
-            action=Action.NOTHING if built else _action(state, base_locked=base_locked),
+            action=Action.NOTHING if built else Action.REFUSE if lacking else
+            _action(state, base_locked=base_locked),
             **_sizes(lock, cache, present)))
     return plans
 
@@ -111,7 +115,14 @@ def document(plans: Sequence[CellPlan]) -> dict[str, Any]:
 
 def buildable(plans: Sequence[CellPlan]) -> list[str]:
     """Return the ids of the cells that can be built as they are: one CI job each."""
-    return [plan.id for plan in plans if plan.state is LockState.LOCKED]
+    return [plan.id for plan in plans
+            if plan.state is LockState.LOCKED and plan.action is not Action.REFUSE]
+
+
+def _lacking(cell: Cell, lock: Lock | None) -> list[str]:
+    """Return the required patches that the lock could not find, without which nothing is built."""
+    return [patch.source for patch in (lock.patches if lock else ())
+            if patch.why and cell.patches[patch.name].required]
 
 
 def _sizes(lock: Lock | None, cache: Path, present: frozenset[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from builder.build import Built, build
 from builder.cells import select
 from builder.commands import push
 from builder.engine import Engine
-from builder.publish import push_immutable
 from builder.workspace import open_workspace
 
 
@@ -34,7 +33,7 @@ def execute(options: argparse.Namespace) -> int:
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect(options.builder)
     results = [build(workspace, cell, engine) for cell in cells]
-    pushed = [(result.cell.id, push_immutable(engine, result.image, result.plan.name))
+    pushed = [(result.cell.id, push.push_cell(workspace, engine, result.cell, result.image))
               for result in results] if options.push else []
     if options.json:
         moved = {cell: push.as_json(cell, facts) for cell, facts in pushed}

@@ -20,6 +20,8 @@ from builder.lock import (
     write_reasons,
 )
 from builder.lock_check import check
+from builder.patches.locking import lock_patches
+from builder.patches.upstream import Hosting
 from builder.resolve import resolve
 from builder.resolve_reasons import one_line
 from builder.resolve_uv import ALL
@@ -81,7 +83,9 @@ def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...]) -> Out
     console.info(f"locking {cell.id} …")
     previous = _previous(workspace, cell)
     try:
-        lock = resolve(cell, user_sources(), previous, upgrade)
+        lock = lock_patches(cell, resolve(cell, user_sources(), previous, upgrade),
+                            previous.patches if previous else (), workspace.root,
+                            Hosting(user_sources(), workspace.cache), workspace.cache)
     except SparkyardError as error:
         return _failed(workspace, cell, error)
     write_lock(workspace.locks, lock)
@@ -119,7 +123,8 @@ def changes(old: Lock | None, new: Lock) -> str:
              for name in sorted(before.keys() | after.keys())
              if before.get(name) != after.get(name)]
     if not moved:
-        return "unchanged" if old == new else "same versions"
+        return ("unchanged" if old == new else "same versions, other patches"
+                if old.patches != new.patches else "same versions")
     return ", ".join(moved[:4]) + (f" and {len(moved) - 4} more" if len(moved) > 4 else "")
 
 

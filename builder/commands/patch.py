@@ -1,4 +1,8 @@
-"""``sparkyard patch``: what patches come to on each cell, and a patched wheel as a file."""
+"""``sparkyard patch``: what patches come to on each cell, before anything is built.
+
+``status`` judges, ``refresh`` accepts what upstream has now and says what is no longer needed,
+``wheel`` writes a patched wheel, ``series`` makes commits for a source build.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,22 @@ from pathlib import Path
 
 from builder import console
 from builder.cells import Cell, select
-from builder.errors import UsageError
+from builder.errors import SparkyardError, UsageError
 from builder.fetch import fetch_lock
+from builder.indexes import user_sources
 from builder.lock import Lock, LockedWheel, load_for, lock_path
-from builder.patches.stage import patched_wheel, revise
-from builder.patches.status import Candidate, Verdict, require, standings
+from builder.patches.drift import Drift, proposals
+from builder.patches.load import load_series
+from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
+from builder.patches.series import commit_series
+from builder.patches.stage import NO_SERIES, Series, patched_wheel, revise
+from builder.patches.status import Candidate, Verdict, failed, require, standings
+from builder.patches.upstream import Hosting
 from builder.store import Store
 from builder.workspace import Workspace, open_workspace
+
+WIDE = 5  # cells side by side in a table; more of them stand below each other
+Found = dict[str, list[tuple[Candidate, Verdict]]]  # by cell
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,30 +35,75 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("patch", help="judge and apply patches", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     status = verbs.add_parser("status", help="patches x cells, before anything is built")
-    status.add_argument("cells", nargs="*", metavar="CELL",
-                        help="cell ids or globs (default: every locked cell)")
-    status.add_argument("--json", action="store_true", help="print one JSON document")
+    new = verbs.add_parser("refresh", help="lock what upstream has now, say what drifted")
     wheel = verbs.add_parser("wheel", help="write the patched wheel of a cell as a file")
-    wheel.add_argument("cells", nargs=1, metavar="CELL", help="cell id")
+    series = verbs.add_parser("series", help="commit a cell's patches to a checkout of its sources")
+    for verb in (status, new):
+        verb.add_argument("cells", nargs="*", metavar="CELL",
+                          help="cell ids or globs (default: every locked cell)")
+        verb.add_argument("--json", action="store_true", help="print one JSON document")
+    for verb in (wheel, series):
+        verb.add_argument("cells", nargs=1, metavar="CELL", help="cell id")
     wheel.add_argument("--output", type=Path, default=Path(), metavar="DIR",
                        help="where to write it (default: here)")
-    for verb in (status, wheel):
+    series.add_argument("--checkout", type=Path, required=True, metavar="DIR",
+                        help="a git checkout of the package's sources")
+    series.add_argument("--on", default="HEAD", metavar="COMMIT",
+                        help="the commit to begin from (default: HEAD)")
+    for verb in (status, wheel, series):
         verb.add_argument("--file", dest="files", action="append", type=Path, default=[],
-                          required=True, metavar="DIFF", help="a git diff; give several in order")
+                          metavar="DIFF", help="these git diffs, in order, in place of the "
+                          "declared patches")
         verb.add_argument("--package", metavar="NAME",
                           help="the wheel that they are for (default: the cell's vLLM)")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge the patches on every cell, or write one patched wheel."""
+    """Run one verb; return 6 where a required patch fails a cell."""
     workspace = open_workspace(options.matrix)
-    series = [_candidate(path) for path in options.files]
-    if options.verb == "wheel":
-        _write(workspace, options, series)
+    verbs = {"status": _status, "refresh": _refresh, "wheel": _wheel, "series": _series}
+    return verbs[options.verb](workspace, options)
+
+
+def _status(workspace: Workspace, options: argparse.Namespace) -> int:
+    """Judge on every cell; a cell whose lock is stale is named and hurts itself only."""
+    found: Found = {}
+    code = 0
+    for cell in _locked_cells(workspace, options.cells):
+        try:
+            lock = load_for(cell, workspace.locks)
+            found[cell.id] = _judged(workspace, cell, lock,
+                                     _asked(workspace, cell, lock, options, strict=False))
+        except SparkyardError as error:
+            console.show_error(error)
+            code = max(code, error.exit_code)
+    if options.json:
+        console.document({"schema": 1, "cells": {
+            name: [verdict.model_dump(mode="json") for _, verdict in pairs]
+            for name, pairs in found.items()}})
     else:
-        _status(workspace, options, series)
-    return 0
+        _show(found)
+    fails = any(failed([one for one, _ in pairs], [verdict for _, verdict in pairs])
+                for pairs in found.values())
+    return max(code, 6 if fails else 0)
+
+
+def _locked_cells(workspace: Workspace, patterns: Sequence[str]) -> list[Cell]:
+    return [cell for cell in select(workspace.cells, patterns)
+            if lock_path(workspace.locks, cell).exists()]
+
+
+def _asked(workspace: Workspace, cell: Cell, lock: Lock, options: argparse.Namespace, *,
+           strict: bool) -> Series:
+    """Return the files that are named, or the locked patches."""
+    if not options.files:
+        return load_series(workspace, cell, lock, strict=strict)
+    name = options.package or cell.vllm_package
+    if lock.wheel(name) is None:
+        raise UsageError(f"{cell.id} has no wheel of {name}", where="command line",
+                         next_step="name a distribution of its lock")
+    return {name: [_candidate(path) for path in options.files]}
 
 
 def _candidate(path: Path) -> Candidate:
@@ -56,39 +114,15 @@ def _candidate(path: Path) -> Candidate:
                          next_step="name a git diff") from error
 
 
-def _status(workspace: Workspace, options: argparse.Namespace, series: Sequence[Candidate]
-            ) -> None:
-    store = Store(workspace.cache)
-    cells = [cell for cell in select(workspace.cells, options.cells)
-             if lock_path(workspace.locks, cell).exists()]
-    found = {cell.id: _judged(workspace, cell, options.package, series, store) for cell in cells}
-    if options.json:
-        console.document({"schema": 1, "cells": {
-            name: [verdict.model_dump(mode="json") for verdict in verdicts]
-            for name, verdicts in found.items()}})
-        return
-    console.table("", ("patch", *found), [
-        (candidate.id, *(verdicts[number].standing for verdicts in found.values()))
-        for number, candidate in enumerate(series)])
-    for name, verdicts in found.items():
-        for verdict in verdicts:
-            if verdict.detail or verdict.conflicts:
-                console.info(f"{name}: {verdict.line}")
-
-
-def _judged(workspace: Workspace, cell: Cell, package: str | None, series: Sequence[Candidate],
-            store: Store) -> tuple[Verdict, ...]:
-    lock, wheel = _wheel(workspace, cell, package)
-    return standings(_path(lock, wheel, cell, store), wheel.sha256, series, store.root)
-
-
-def _wheel(workspace: Workspace, cell: Cell, package: str | None) -> tuple[Lock, LockedWheel]:
-    lock = load_for(cell, workspace.locks)
-    wheel = lock.wheel(package or cell.vllm_package)
-    if wheel is None:
-        raise UsageError(f"{cell.id} has no wheel of {package}", where="command line",
-                         next_step="name a distribution of its lock")
-    return lock, wheel
+def _judged(workspace: Workspace, cell: Cell, lock: Lock, series: Series
+            ) -> list[tuple[Candidate, Verdict]]:
+    store, pairs = Store(workspace.cache), []
+    for name, candidates in series.items():
+        wheel = lock.wheel(name)
+        assert wheel is not None  # patches are locked for wheels of the lock
+        verdicts = standings(_path(lock, wheel, cell, store), wheel.sha256, candidates, store.root)
+        pairs += list(zip(candidates, verdicts, strict=True))
+    return pairs
 
 
 def _path(lock: Lock, wheel: LockedWheel, cell: Cell, store: Store) -> Path:
@@ -97,23 +131,112 @@ def _path(lock: Lock, wheel: LockedWheel, cell: Cell, store: Store) -> Path:
     return fetch_lock(only, store, cell.indexes).paths[wheel]
 
 
-def _write(workspace: Workspace, options: argparse.Namespace, series: Sequence[Candidate]
-           ) -> None:
-    """Write one cell's patched wheel; raises PatchError when a patch does not apply."""
+def _show(found: Found) -> None:
+    """Print patches x cells: side by side while that fits, else a row each; then the reasons."""
+    patched = {name: pairs for name, pairs in found.items() if pairs}
+    if not patched:
+        console.info(f"none of {len(found)} cells has a patch")
+        return
+    ids = list(dict.fromkeys(one.id for pairs in patched.values() for one, _ in pairs))
+    if len(patched) <= WIDE:
+        by_cell = [{verdict.id: verdict.standing for _, verdict in pairs}
+                   for pairs in patched.values()]
+        console.table("", ("patch", *patched), [
+            (name, *(cell.get(name, "") for cell in by_cell)) for name in ids])
+    else:
+        console.table("", ("patch", "cell", "standing"), [
+            (verdict.id, name, verdict.standing)
+            for name, pairs in patched.items() for _, verdict in pairs])
+    for name, pairs in patched.items():
+        for candidate, verdict in pairs:
+            if verdict.detail or verdict.conflicts:
+                weight = "" if candidate.required else " (optional)"
+                console.info(f"{name}: {verdict.line}{weight}")
+
+
+def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
+    """Lock patches anew; one cell's failure does not stop the others."""
+    hosting = Hosting(user_sources(), workspace.cache)
+    done: list[Refreshed] = []
+    code = 0
+    cells = [cell for cell in _locked_cells(workspace, options.cells) if cell.patches]
+    for cell in cells:
+        try:
+            done.append(refresh(workspace, cell, hosting))
+        except SparkyardError as error:
+            console.show_error(error)
+            code = max(code, error.exit_code)
+    found = drifts(cells, hosting)
+    edits = list(proposals({name: patch for cell in cells for name, patch in cell.patches.items()},
+                           seen_in_wheels(workspace, done)))
+    if options.json:
+        console.document(_document(found, done, edits))
+    else:
+        _show_drift(found, done, edits)
+    return code
+
+
+def _document(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]
+              ) -> dict[str, object]:
+    return {"schema": 1, "patches": [one.model_dump() for one in found], "proposals": list(edits),
+            "cells": {one.cell.id: {
+                "changed": one.changed, "moved": list(one.moved),
+                "patches": [patch.model_dump() for patch in one.lock.patches]} for one in done}}
+
+
+def _show_drift(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]) -> None:
+    for one in done:
+        for moved in one.moved:
+            console.info(f"{one.cell.id}: accepted: {moved}")
+    if not found:
+        console.info("no locked cell has a patch")
+        return
+    console.table("", ("patch", "upstream", "state", ""), [
+        (one.name, one.source, one.state, one.detail) for one in found])
+    console.table("", ("cell", "lock", "patches", "unresolved"), [
+        (one.cell.id, "written" if one.changed else "unchanged", len(one.lock.patches),
+         sum(bool(patch.why) for patch in one.lock.patches)) for one in done])
+    for edit in edits:
+        console.out(f"matrix.toml: {edit}")
+
+
+def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock, Series]:
     chosen = select(workspace.cells, options.cells)
     if len(chosen) != 1:
         raise UsageError(f"{options.cells[0]} means {len(chosen)} cells", where="command line",
                          next_step="name one")
-    lock, wheel = _wheel(workspace, chosen[0], options.package)
-    source = _path(lock, wheel, chosen[0], Store(workspace.cache))
-    verdicts, revision = revise(wheel, source, series)
-    for word in require(chosen[0].id, series, verdicts):
+    lock = load_for(chosen[0], workspace.locks)
+    return chosen[0], lock, _asked(workspace, chosen[0], lock, options, strict=True)
+
+
+def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
+    """Write a cell's patched wheels; raises PatchError when a required patch does not apply."""
+    cell, lock, series = _one(workspace, options)
+    for name, candidates in (series or NO_SERIES).items():
+        wheel = lock.wheel(name)
+        assert wheel is not None
+        source = _path(lock, wheel, cell, Store(workspace.cache))
+        verdicts, revision = revise(wheel, source, candidates)
+        for word in require(cell.id, candidates, verdicts):
+            console.warn(word)
+        if revision is None:
+            continue
+        options.output.mkdir(parents=True, exist_ok=True)
+        path = patched_wheel(revision, source, options.output)
+        changed = sum(len(blob.data) for blob in revision.changes.values() if blob)
+        console.info(f"{len(revision.changes)} files changed, {console.size(changed)}")
+        console.out(str(path))
+    return 0
+
+
+def _series(workspace: Workspace, options: argparse.Namespace) -> int:
+    """Commit the series to a branch of a checkout."""
+    cell, _, series = _one(workspace, options)
+    name = options.package or cell.vllm_package
+    done = commit_series(options.checkout, options.on, f"sparkyard/{cell.id}",
+                         series.get(name, ()))
+    for word in done.words:
         console.warn(word)
-    if revision is None:
-        console.info("nothing to write: every patch is in the published wheel")
-        return
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = patched_wheel(revision, source, options.output)
-    changed = sum(len(blob.data) for blob in revision.changes.values() if blob)
-    console.info(f"{len(revision.changes)} files changed, {console.size(changed)}")
-    console.out(str(path))
+    console.table(f"branch {done.branch}", ("commit", "patch"), [
+        (commit[:12], patch) for patch, commit in done.commits])
+    return 0

@@ -59,6 +59,8 @@ def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
     from builder.bases import effective_bases
     from builder.engine import Engine
     from builder.image import LABEL, plan_image
+    from builder.patches.load import load_series
+    from builder.patches.stage import series_digest
 
     engine = Engine.connect()
     bases = effective_bases(workspace)
@@ -67,7 +69,9 @@ def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
         base = bases.get((cell.base_name, cell.platform))
         if base is None:
             return False
-        wanted = plan_image(cell, lock, base, "", workspace.registry, workspace.root)
+        series = load_series(workspace, cell, lock, strict=False)
+        wanted = plan_image(cell, lock, base, "", workspace.registry, workspace.root,
+                            series_digest(series))
         image = engine.inspect(wanted.name)
         return image is not None and image.labels.get(LABEL + "inputs") == wanted.inputs
 

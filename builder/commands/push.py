@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from builder import console
-from builder.cells import select
-from builder.engine import Engine
+from builder.cells import Cell, select
+from builder.engine import Engine, ImageFacts
 from builder.errors import EngineError
 from builder.image import local_name
+from builder.patches.load import push_patches
 from builder.publish import Pushed, push_immutable, push_next
 from builder.record import records_folder
-from builder.workspace import open_workspace
+from builder.workspace import Workspace, open_workspace
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
         if image is None:
             raise EngineError("there is no image of this cell", where=name,
                               next_step=f"run `sparkyard build {cell.id}`")
-        pushed = push_immutable(engine, image, name, options.since)
+        pushed = push_cell(workspace, engine, cell, image, options.since)
         candidate = (push_next(engine, image, name, records_folder(workspace.cache))
                      if options.next else "")
         results.append((cell.id, pushed, candidate))
@@ -50,6 +51,13 @@ def execute(options: argparse.Namespace) -> int:
     else:
         show(results)
     return 0
+
+
+def push_cell(workspace: Workspace, engine: Engine, cell: Cell, image: ImageFacts,
+              since: str = "") -> Pushed:
+    """Push an image under its immutable tag, and first the patches that it was made with."""
+    push_patches(workspace, cell, image)
+    return push_immutable(engine, image, local_name(workspace.registry, cell), since)
 
 
 def as_json(cell: str, pushed: Pushed, candidate: str = "") -> dict[str, Any]:

@@ -40,7 +40,7 @@ def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequenc
     compiled: list[str] = []
     left_out: list[str] = []
     for file in files:
-        if all(_is_left(path, take, leave) for path in file.paths):
+        if all(is_left(path, take, leave) for path in file.paths):
             left_out += file.paths
         elif any(_matches(path, COMPILED) for path in file.paths):
             compiled += file.paths
@@ -51,7 +51,8 @@ def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequenc
     return Scope(tuple(chosen), tuple(compiled), tuple(left_out))
 
 
-def _is_left(path: str, take: Sequence[str], leave: Sequence[str]) -> bool:
+def is_left(path: str, take: Sequence[str], leave: Sequence[str]) -> bool:
+    """Say whether a path is left out: by ``leave``, or by default unless ``take`` names it."""
     if _matches(path, leave):
         return True
     return not _matches(path, take) if take else _matches(path, LEAVE)

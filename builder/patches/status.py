@@ -47,7 +47,7 @@ class Candidate:
     """One patch to be judged: ``diff`` is None where its bytes cannot be had.
 
     ``id`` is for people (``vllm-project/vllm#38909``), ``tag`` its part of the patched version
-    (``38909``). ``undo`` says that the diff is to be taken back.
+    (``38909``). ``undo`` says that the diff is to be taken back, ``why`` what became of its bytes.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Candidate:
     undo: bool = False
     take: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
+    why: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -120,7 +121,8 @@ def standings(wheel: Path, sha256: str, series: Sequence[Candidate], cache: Path
 
 def series_key(sha256: str, series: Sequence[Candidate]) -> str:
     """Return the digest of all that the verdicts of a series depend on."""
-    text = json.dumps([FORMAT, LEAVE, COMPILED, sha256, [one.key for one in series]])
+    text = json.dumps([FORMAT, LEAVE, COMPILED, sha256, [one.key for one in series],
+                       [one.why for one in series if one.why]])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -130,13 +132,18 @@ def applied_tags(series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tu
                  if verdict.standing is Standing.APPLIES)
 
 
+def failed(series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts on required patches that fail the cell."""
+    return [verdict for candidate, verdict in zip(series, verdicts, strict=True)
+            if candidate.required and verdict.standing in FATAL]
+
+
 def require(cell: str, series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> list[str]:
     """Raise PatchError when a required patch does not apply; else return a word on each other."""
-    failed = [verdict for candidate, verdict in zip(series, verdicts, strict=True)
-              if candidate.required and verdict.standing in FATAL]
-    if failed:
+    found = failed(series, verdicts)
+    if found:
         raise PatchError("a required patch does not apply\n"
-                         + "\n".join(verdict.line for verdict in failed), where=cell,
+                         + "\n".join(verdict.line for verdict in found), where=cell,
                          next_step="see `sparkyard patch status`; drop the patch, restrict it to "
                          "other versions, or mark it optional")
     return [f"patch {verdict.id} left out: {verdict.standing}"
@@ -148,7 +155,7 @@ def _judge_one(candidate: Candidate, tree: WheelTree, done: Layered
                ) -> tuple[Verdict, Mapping[str, Blob | None]]:
     if candidate.diff is None:
         return Verdict(id=candidate.id, standing=Standing.UNRESOLVED,
-                       detail="its bytes cannot be had"), {}
+                       detail=candidate.why or "its bytes cannot be had"), {}
     try:
         files = parse_diff(candidate.diff, candidate.id)
         scope = scope_of(files, tree.packages, candidate.take, candidate.leave)

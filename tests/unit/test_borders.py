@@ -17,11 +17,11 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
            for path in sorted((ROOT / "builder").rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
-NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request"}
+NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request", "oras"}
 # smoke.* and host speak to this machine only: the served model, the local registry.
 MAY_USE_THE_NETWORK = re.compile(
     r"builder\.(fetch\w*|resolve\w*|indexes|sources|download|http_client|host"
-    r"|smoke\.(client|probes))")
+    r"|patches\.(upstream|artifact)|smoke\.(client|probes))")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),

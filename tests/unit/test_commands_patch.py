@@ -28,7 +28,7 @@ def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_status_as_a_table(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--matrix", matrix, "patch", "status", "--file", "good.diff",
-                "--file", "bad.diff"]) == 0
+                "--file", "bad.diff"]) == 6
     said = capsys.readouterr()
     assert [line.split() for line in said.out.splitlines()] == [
         ["patch", "probe"], ["good.diff", "applies"], ["bad.diff", "conflict"]]
@@ -37,7 +37,7 @@ def test_status_as_a_table(matrix: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_status_as_a_document(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--matrix", matrix, "patch", "status", "--file", "bad.diff", "--json"]) == 0
+    assert run(["--matrix", matrix, "patch", "status", "--file", "bad.diff", "--json"]) == 6
     found = json.loads(capsys.readouterr().out)["cells"]["probe"][0]
     assert found["standing"] == "conflict"
     assert found["conflicts"][0]["line"] == 1

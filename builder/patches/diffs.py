@@ -1,0 +1,59 @@
+"""Diffs as bytes: their normal form, and where they are kept by sha256.
+
+A hosting service writes abbreviated blob names into ``index`` lines and lengthens them as the
+repository grows: the same change, other bytes. No line of a text hunk can begin that way, so the
+lines are left out before anything is hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from builder.store import Store
+
+
+def normal_form(diff: bytes) -> bytes:
+    """Return the diff without its ``index`` lines, but for binary ones, which need theirs."""
+    lines = diff.split(b"\n")  # a carriage return alone ends no line of a diff
+    if any(line.startswith(b"GIT binary patch") for line in lines):
+        return diff
+    return b"\n".join(line for line in lines if not line.startswith(b"index "))
+
+
+def digest_of(data: bytes) -> str:
+    """Return the sha256, 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def place(cache: Path, sha256: str) -> Path:
+    """Return where the bytes of this digest are kept."""
+    return cache / "patches" / "bytes" / sha256
+
+
+def keep(cache: Path, data: bytes) -> str:
+    """Keep bytes, complete or not at all, and return their sha256."""
+    digest = digest_of(data)
+    path = place(cache, digest)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with Store(cache).temporary("diff") as temporary:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    return digest
+
+
+def find(cache: Path, sha256: str) -> bytes | None:
+    """Return kept bytes; those that are not what their name says are removed, not trusted."""
+    path = place(cache, sha256)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if digest_of(data) == sha256:
+        return data
+    path.unlink(missing_ok=True)
+    return None

@@ -1,0 +1,109 @@
+"""What became of declared patches upstream, and which matrix entries are no longer needed.
+
+A pull request is merged (in which release?), closed (in favour of which other?), or still open.
+Releases made from branches carry cherry-picked commits under other names, so "first in" is the
+first release whose history has the merge commit; the wheel itself, where it is here, knows better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from builder.http_client import SourceError
+from builder.matrix import Frozen
+from builder.patches.declared import Kind, Patch
+from builder.patches.status import Standing
+from builder.patches.upstream import Hosting
+
+RELEASES_ASKED = 12  # after the merge; one question each
+NOT_NEEDED = frozenset({Standing.UPSTREAM, Standing.SUPERSEDED})
+_SUPERSEDED = re.compile(r"(?:supersed|replac|favou?r|duplicate)[^\n#]{0,40}"
+                         r"(?:#|/pull/)(?P<number>\d+)", re.IGNORECASE)
+
+
+class Drift(Frozen):
+    """One patch upstream: its state in a word (``merged``), and the rest in a few."""
+
+    name: str
+    source: str
+    state: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a patch is to one cell: the version of its wheel, and the standing there."""
+
+    cell: str
+    version: str
+    standing: Standing
+
+
+def drift(name: str, patch: Patch, hosting: Hosting) -> Drift:
+    """Ask what became of a patch; one that cannot be asked for says why."""
+    if patch.kind is not Kind.PULL:
+        return Drift(name=name, source=patch.id, state="fixed",
+                     detail="it names commits, or lies in the checkout")
+    assert patch.repository is not None
+    assert patch.pull is not None
+    try:
+        pull = hosting.pull(patch.repository, patch.pull)
+        state, detail = _state(patch.repository, patch.pull, pull, hosting)
+    except SourceError as failure:
+        state, detail = "unreachable", failure.reason
+    return Drift(name=name, source=patch.id, state=state, detail=detail)
+
+
+def _state(repository: str, number: int, pull: Mapping[str, Any], hosting: Hosting
+           ) -> tuple[str, str]:
+    merged = pull.get("merged_at")
+    if merged:
+        release = first_release(repository, str(pull.get("merge_commit_sha")), str(merged),
+                                hosting)
+        return "merged", f"{str(merged)[:10]}, " + (f"first in {release}" if release else
+                                                    "in no release yet")
+    if pull.get("state") == "closed":
+        texts = [str(pull.get("body") or ""), *(
+            str(comment.get("body") or "") for comment in hosting.comments(repository, number))]
+        other = successor(texts, number)
+        return "closed", f"superseded by #{other}" if other else "nothing says why"
+    return "open", str(pull.get("title") or "")
+
+
+def first_release(repository: str, commit: str, merged: str, hosting: Hosting) -> str:
+    """Return the first release after the merge whose history has the commit, or nothing."""
+    later = [tag for moment, tag in hosting.releases(repository) if moment >= merged]
+    return next((tag for tag in later[:RELEASES_ASKED]
+                 if hosting.contains(repository, tag, commit)), "")
+
+
+def successor(texts: list[str], own: int) -> str:
+    """Return the number that the last of the texts names as what took a pull request's place."""
+    found = [match["number"] for text in texts for match in _SUPERSEDED.finditer(text)]
+    return next((number for number in reversed(found) if int(number) != own), "")
+
+
+def proposals(patches: Mapping[str, Patch], seen: Mapping[str, list[Seen]]) -> Iterator[str]:
+    """Yield the edits of the matrix that what was seen speaks for, a line each."""
+    for name, patch in patches.items():
+        spare = [one for one in seen.get(name, ()) if one.standing in NOT_NEEDED]
+        if not spare:
+            continue
+        need = [one for one in seen[name] if one.standing not in NOT_NEEDED]
+        why = ", ".join(f"{one.cell} {one.version}: {one.standing}" for one in spare)
+        yield f"{_edit(name, patch, need, spare)}  # {why}"
+
+
+def _edit(name: str, patch: Patch, need: list[Seen], spare: list[Seen]) -> str:
+    if not need:
+        return f"delete [patches.{name}]"
+    first = min(Version(one.version) for one in spare)
+    if all(Version(one.version) < first for one in need):
+        present = "" if patch.versions == "*" else f"{patch.versions},"
+        return f'[patches.{name}] versions = "{present}<{first.public}"'
+    return f"[patches.{name}] name the versions or images that need it"

@@ -1,0 +1,108 @@
+"""The locked patches of a cell as a series to apply: from the cache, the registry, or upstream.
+
+Only bytes with the locked sha256 are ever taken, so it does not matter who gives them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from builder import console
+from builder.cells import Cell
+from builder.engine import ImageFacts
+from builder.errors import IntegrityError, PatchError
+from builder.http_client import SourceError
+from builder.image import LABEL
+from builder.indexes import user_sources
+from builder.lock import Lock, LockedPatch, load_for
+from builder.patches import artifact
+from builder.patches.declared import Kind, Patch
+from builder.patches.diffs import digest_of, find, keep
+from builder.patches.locate import Ends, bytes_between, read_file
+from builder.patches.stage import Series
+from builder.patches.status import Candidate
+from builder.patches.upstream import Hosting
+from builder.workspace import Workspace
+
+
+def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = True) -> Series:
+    """Return the cell's patches by wheel, in order; those locked as unresolved have no bytes.
+
+    Raises PatchError where a file of the checkout is not what was locked, IntegrityError where
+    upstream serves other bytes for the locked commits, and, if ``strict``, PatchError where
+    locked bytes cannot be had: left out, the same lock would make another image.
+    """
+    series: dict[str, list[Candidate]] = {}
+    for locked in lock.patches:
+        patch = cell.patches[locked.name]
+        data, why = _bytes(workspace, cell, patch, locked)
+        if strict and data is None and locked.sha256:
+            raise PatchError(f"patch {locked.source} is locked and cannot be had: {why}",
+                             where=cell.id, next_step="try again with the network, or name the "
+                             "registry that has the image (SPARKYARD_REGISTRY)")
+        series.setdefault(locked.wheel, []).append(candidate(locked, patch, data, why))
+    return series
+
+
+def candidate(locked: LockedPatch, patch: Patch, data: bytes | None, why: str = "") -> Candidate:
+    """Return a locked patch as one to be judged."""
+    return Candidate(locked.source, patch.tag(locked.name), data, patch.required, patch.revert,
+                     patch.take, patch.leave, why)
+
+
+def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch
+           ) -> tuple[bytes | None, str]:
+    """Return a patch's bytes, or None and the reason why there are none."""
+    if patch.kind is Kind.FILE:
+        return _of_file(workspace.root, cell, patch, locked), ""
+    if locked.why:
+        return None, locked.why
+    data = find(workspace.cache, locked.sha256)
+    if data is not None:
+        return data, ""
+    console.info(f"fetching patch {locked.source}")
+    data = artifact.pull(workspace.registry, locked.sha256)
+    if data is None:
+        try:
+            data = _of_upstream(workspace.cache, patch, locked)
+        except SourceError as failure:
+            return None, f"neither the registry nor upstream has its bytes: {failure.reason}"
+    keep(workspace.cache, data)
+    return data, ""
+
+
+def _of_file(root: Path, cell: Cell, patch: Patch, locked: LockedPatch) -> bytes:
+    data = read_file(root, patch, locked.name)
+    if digest_of(data) != locked.sha256:
+        raise PatchError("the patch file is not what is locked\n"
+                         f"  locked {locked.sha256}\n  now    {digest_of(data)}",
+                         where=patch.file or "",
+                         next_step=f"`sparkyard patch refresh {cell.id}` accepts it")
+    return data
+
+
+def _of_upstream(cache: Path, patch: Patch, locked: LockedPatch) -> bytes:
+    """Ask for the locked commits' difference; raises SourceError, and IntegrityError."""
+    hosting = Hosting(user_sources(), cache)
+    data = bytes_between(patch, Ends(locked.base, locked.head), hosting)
+    if digest_of(data) != locked.sha256:
+        raise IntegrityError(f"patch {locked.source}", expected=locked.sha256,
+                             actual=digest_of(data), next_step="upstream serves other bytes for "
+                             "the same commits; `sparkyard patch refresh` accepts them")
+    return data
+
+
+def push_patches(workspace: Workspace, cell: Cell, image: ImageFacts) -> tuple[str, ...]:
+    """Push the bytes of the patches that an image was made with; return the artifacts' names.
+
+    An image of an older lock has its patches there already, from its own push.
+    """
+    lock = load_for(cell, workspace.locks) if cell.patches else None
+    if lock is None or lock.digest != image.labels.get(LABEL + "lock"):
+        return ()
+    names = []
+    for locked in lock.patches:
+        data, _ = _bytes(workspace, cell, cell.patches[locked.name], locked)
+        if data is not None:
+            names.append(artifact.push(workspace.registry, locked, data))
+    return tuple(names)

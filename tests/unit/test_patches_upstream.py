@@ -1,0 +1,148 @@
+"""The client of the hosting service, against a stand-in over a real git repository."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosting_server import HostingServer, serve_hosting
+
+from builder.http_client import Pace, SourceError
+from builder.indexes import Sources
+from builder.patches.upstream import Hosting
+
+REPOSITORY = "owner/name"
+NOW = Pace(attempts=3, first_s=0.01, longest_s=0.02)
+USER = Sources(default_index="")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[HostingServer]:
+    with serve_hosting(tmp_path / "repository") as hosting:
+        hosting.commit({"vllm/a.py": "one\n"}, "start")
+        hosting.commit({"vllm/a.py": "two\n"}, on="fix")
+        hosting.open_pull(7, "fix")
+        yield hosting
+
+
+@pytest.fixture
+def asks(server: HostingServer, tmp_path: Path) -> Hosting:
+    return client(server, tmp_path)
+
+
+def client(server: HostingServer, cache: Path, token: str = "") -> Hosting:
+    return Hosting(USER, cache / "cache", api=server.url, token=token, pace=NOW)
+
+
+def test_pull_commit_base_and_diff(server: HostingServer, asks: Hosting) -> None:
+    pull = asks.pull(REPOSITORY, 7)
+    head, parent = asks.commit(REPOSITORY, "fix")
+    assert pull["head"]["sha"] == head
+    assert asks.merge_base(REPOSITORY, "main", "fix") == parent
+    diff = asks.diff(REPOSITORY, parent, head)
+    assert b"-one\n+two\n" in diff
+    assert not asks.contains(REPOSITORY, "main", head)
+    assert asks.contains(REPOSITORY, "fix", parent)
+
+
+def test_the_difference_is_taken_against_the_merge_base(server: HostingServer, asks: Hosting
+                                                       ) -> None:
+    server.commit({"vllm/b.py": "other\n"}, on="main")
+    base = asks.merge_base(REPOSITORY, "main", "fix")
+    assert b"b.py" not in asks.diff(REPOSITORY, base, "fix")
+
+
+def test_an_unchanged_answer_is_asked_for_conditionally(server: HostingServer, tmp_path: Path
+                                                        ) -> None:
+    first = client(server, tmp_path).pull(REPOSITORY, 7)
+    assert client(server, tmp_path).pull(REPOSITORY, 7) == first
+    assert [status for _, _, status in server.requests] == [200, 304]
+
+
+def test_a_changed_answer_is_taken(server: HostingServer, tmp_path: Path) -> None:
+    client(server, tmp_path).pull(REPOSITORY, 7)
+    server.pulls[7]["state"] = "closed"
+    assert client(server, tmp_path).pull(REPOSITORY, 7)["state"] == "closed"
+
+
+def test_a_kept_answer_that_was_damaged_is_not_trusted(server: HostingServer, tmp_path: Path
+                                                       ) -> None:
+    first = client(server, tmp_path).pull(REPOSITORY, 7)
+    for path in (tmp_path / "cache" / "patches" / "bytes").iterdir():
+        path.write_bytes(b"{}")
+    assert client(server, tmp_path).pull(REPOSITORY, 7) == first
+    assert [status for _, _, status in server.requests] == [200, 200]
+
+
+def test_one_run_asks_once(server: HostingServer, asks: Hosting) -> None:
+    asks.pull(REPOSITORY, 7)
+    asks.pull(REPOSITORY, 7)
+    assert len(server.requests) == 1
+
+
+def test_the_token_goes_along_and_a_wrong_one_is_named(server: HostingServer, tmp_path: Path
+                                                       ) -> None:
+    server.token = "secret"
+    assert client(server, tmp_path, "secret").pull(REPOSITORY, 7)
+    with pytest.raises(SourceError) as caught:
+        client(server, tmp_path / "other", "another").pull(REPOSITORY, 7)
+    assert "GITHUB_TOKEN" in caught.value.reason
+    assert "another" not in caught.value.reason
+
+
+def test_the_token_is_written_nowhere(server: HostingServer, tmp_path: Path) -> None:
+    server.token = "secret-token"
+    client(server, tmp_path, "secret-token").pull(REPOSITORY, 7)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()
+                and b"secret-token" in path.read_bytes()]
+
+
+def test_a_rate_limit_that_ends_soon_is_waited_for(server: HostingServer, asks: Hosting) -> None:
+    server.faults = [(403, {"x-ratelimit-remaining": "0",
+                            "x-ratelimit-reset": str(int(time.time()))})]
+    assert asks.pull(REPOSITORY, 7)
+    assert [status for _, _, status in server.requests] == [403, 200]
+
+
+def test_a_rate_limit_that_ends_late_is_reported(server: HostingServer, asks: Hosting) -> None:
+    server.faults = [(403, {"x-ratelimit-remaining": "0",
+                            "x-ratelimit-reset": str(int(time.time()) + 3000)})]
+    with pytest.raises(SourceError, match=r"used up until \d\d:\d\d UTC; GITHUB_TOKEN"):
+        asks.pull(REPOSITORY, 7)
+    assert len(server.requests) == 1
+
+
+def test_a_server_in_trouble_is_asked_again(server: HostingServer, asks: Hosting) -> None:
+    server.faults = [(502, {}), (429, {"Retry-After": "0"})]
+    assert asks.pull(REPOSITORY, 7)
+    server.faults = [(503, {})] * 3
+    with pytest.raises(SourceError, match="503"):
+        asks.comments(REPOSITORY, 7)
+
+
+@pytest.mark.parametrize(("status", "said"), [
+    (404, "no such thing"), (406, "larger than it serves"), (422, "cannot compare"),
+    (403, "refuses"),
+])
+def test_what_it_says_no_to_is_said_in_words(server: HostingServer, asks: Hosting, status: int,
+                                             said: str) -> None:
+    server.faults = [(status, {})]
+    with pytest.raises(SourceError, match=said):
+        asks.pull(REPOSITORY, 7)
+    assert len(server.requests) == 1
+
+
+def test_an_unreachable_service(tmp_path: Path) -> None:
+    asks = Hosting(USER, tmp_path, api="http://127.0.0.1:9", token="", pace=NOW)
+    with pytest.raises(SourceError, match="no connection"):
+        asks.pull(REPOSITORY, 7)
+
+
+def test_releases_come_oldest_first_without_drafts(server: HostingServer, asks: Hosting) -> None:
+    server.releases = [{"tag_name": "v2", "published_at": "2026-02-01"},
+                       {"tag_name": "v3rc1", "published_at": "2026-03-01", "prerelease": True},
+                       {"tag_name": "v1", "published_at": "2026-01-01"},
+                       {"tag_name": "draft", "published_at": None}]
+    assert asks.releases(REPOSITORY) == [("2026-01-01", "v1"), ("2026-02-01", "v2")]
