@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from builder import console, report_gate
 from builder.base_state import effective_bases
-from builder.cells import Cell, select
+from builder.cells import Cell
 from builder.engine import Engine
 from builder.errors import UsageError
 from builder.fetch import fetch_lock
 from builder.gate import closures
-from builder.gate.base_facts import at_hand, committed, of_image, read_file_system
+from builder.gate.base_facts import at_hand, committed, read_file_system
 from builder.gate.explain import explain
 from builder.gate.facts import BaseFacts
 from builder.gate.judge import GateReport, as_json
 from builder.gate.metadata import check_lock
+from builder.gate.named import any_image, cells_on, check_reference
 from builder.gate.run import BaseSource, gate_cell, own_base
 from builder.image import LABEL
 from builder.lock import load_for, lock_path
@@ -60,9 +61,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _refuse_nonsense(options: argparse.Namespace) -> None:
     """Refuse what cannot be answered or written, before anything is judged."""
-    if options.image is not None and not options.image.strip():
-        raise UsageError("no image is named", where="--image",
-                         next_step="name one; is a variable of your script empty?")
+    for option in ("image", "base"):
+        if (named := getattr(options, option)) is not None:
+            check_reference(named, f"--{option}")
     if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
         raise UsageError("cells, --wheels and --image are three different questions",
                          where="command line", next_step="ask one of them at a time")
@@ -81,9 +82,9 @@ def _reports(options: argparse.Namespace) -> list[GateReport]:
 
 
 def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
-    """Return the cells that are meant; ``--base slim`` chooses among them, as in ``build``."""
-    axes = {"base": options.base} if options.base in workspace.matrix.bases else None
-    cells = select(workspace.cells, options.cells, axes)
+    """Return the cells that are meant: without a name, those whose wheels are here."""
+    base = options.base if options.base in workspace.matrix.bases else None
+    cells = cells_on(workspace.cells, options.cells, base)
     if options.cells:
         return cells
     at_hand_already = [cell for cell in cells if _is_fetched(workspace, cell)]
@@ -106,22 +107,15 @@ def _gate(workspace: Workspace, cell: Cell, base: str | None) -> GateReport:
     lock = load_for(cell, workspace.locks)
     source = own_base(workspace, cell)
     if base and base not in workspace.matrix.bases:
-        facts = _any_image(base, cell.platform, workspace.cache)
+        facts = any_image(base, cell.platform, workspace.cache, workspace.matrix.bases)
         source = BaseSource(facts.digest, lambda: facts)
     return gate_cell(workspace, cell, lock, source,
                      lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes).paths)
 
 
-def _any_image(reference: str, platform: str | None, cache: Path) -> BaseFacts:
-    engine = Engine.connect()
-    return of_image(engine, at_hand(engine, reference, platform), cache, reference)
-
-
 def _wheels(options: argparse.Namespace) -> GateReport:
     for path in options.wheels:
-        if not path.is_file():
-            raise UsageError("there is no such wheel", where=str(path),
-                             next_step="name files that are there")
+        _refuse_unreadable(path)
     base = None
     if options.base:
         base = _named_base(options)
@@ -129,18 +123,31 @@ def _wheels(options: argparse.Namespace) -> GateReport:
         return closures.judge_wheels(options.wheels, base, cache_folder(), meter.advance)
 
 
+def _refuse_unreadable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except IsADirectoryError as error:
+        raise UsageError("a folder is no wheel", where=str(path),
+                         next_step=f"name the wheels in it: {path}/*.whl") from error
+    except OSError as error:
+        raise UsageError(f"this wheel cannot be opened: {error.strerror}", where=str(path),
+                         next_step="name files that are there and that you may read") from error
+
+
 def _named_base(options: argparse.Namespace) -> BaseFacts:
     """Return a base of the matrix where there is one in this folder, else any image."""
     machine = next((name for path in options.wheels for name in ("aarch64", "x86_64")
                     if path.stem.endswith(name)), "aarch64")
     platform = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}[machine]
+    bases: Collection[str] = ()
     if options.matrix.is_file():
         workspace = open_workspace(options.matrix)
         locked = effective_bases(workspace).get((options.base, platform))
         facts = committed(workspace.locks, locked) if locked else None
         if facts is not None:
             return facts
-    return _any_image(options.base, platform, cache_folder())
+        bases = workspace.matrix.bases
+    return any_image(options.base, platform, cache_folder(), bases)
 
 
 def _image(workspace: Workspace, reference: str) -> GateReport:

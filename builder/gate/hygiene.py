@@ -14,6 +14,8 @@ from builder.gate.rules import Rules, rules
 MILD = {"record-unlisted": Severity.WARNING, "elf-damaged": Severity.WARNING,
         "fatbin-damaged": Severity.WARNING}
 NEXT_STEP = "lock another version of it; as published, it cannot be trusted to install whole"
+UNREADABLE_STEP = ("fetch or copy it again; where its sha256 is the published one, take another "
+                   "version of it")
 
 
 def check_hygiene(wheels: Sequence[WheelFacts], known: Rules | None = None
@@ -27,10 +29,11 @@ def check_hygiene(wheels: Sequence[WheelFacts], known: Rules | None = None
 def _damaged(wheel: WheelFacts, damage: Damage, known: Rules) -> Finding:
     rule = known.known_damage(damage.code, damage.file)
     severity = Severity.WARNING if rule else MILD.get(damage.code, Severity.ERROR)
-    where = f"{damage.file} " if damage.file else ""
-    what = f"{where}in {wheel.file}: {damage.detail}" + (f"; {rule.reason}" if rule else "")
-    return Finding(damage.code, "", what,
-                   NEXT_STEP if severity is Severity.ERROR else "tell its publisher",
+    where = f"{damage.file} in {wheel.file}" if damage.file else wheel.file
+    step = UNREADABLE_STEP if damage.code == "wheel-unreadable" else NEXT_STEP
+    return Finding(damage.code, "",
+                   f"{where}: {damage.detail}" + (f"; {rule.reason}" if rule else ""),
+                   step if severity is Severity.ERROR else "tell its publisher",
                    severity, wheel.file, damage.file, found=damage.detail)
 
 

@@ -12,7 +12,8 @@ from builder import cli
 @pytest.mark.parametrize("words", [
     ["--image", ""], ["--explain", ""], ["--explain", "no-such-code"],
     ["cpu", "--image", "x"], ["--sarif", "FOLDER", "cpu"], ["--sarif", "FOLDER/no/x.sarif", "cpu"],
-    ["--wheels", "FOLDER/none.whl"]])
+    ["--wheels", "FOLDER/none.whl"], ["--wheels", "FOLDER"], ["--image", "a b"],
+    ["--image", "team/VLLM"], ["cpu", "--base", "a@b"], ["cpu", "--base", ""]])
 def test_nonsense_is_refused_at_once(words: list[str], tmp_path: Path,
                                      capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.run(["gate", *(word.replace("FOLDER", str(tmp_path)) for word in words)])

@@ -21,6 +21,12 @@ def test_damage_stops_a_build(code: str) -> None:
     assert "why" in finding.what
 
 
+def test_a_wheel_that_cannot_be_opened_is_named_and_to_be_had_again() -> None:
+    (finding,) = check_hygiene([a_wheel("cut", damage=(Damage("wheel-unreadable", "", "cut"),))])
+    assert finding.what == "cut-1.0-py3-none-any.whl: cut"
+    assert "again" in finding.next_step
+
+
 @pytest.mark.parametrize("code", ["record-unlisted", "elf-damaged", "fatbin-damaged"])
 def test_what_installs_all_the_same_is_a_warning(code: str) -> None:
     (finding,) = check_hygiene([a_wheel("odd", damage=(Damage(code, "x", "why"),))])

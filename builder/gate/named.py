@@ -1,0 +1,71 @@
+"""What the command line names: cells on a base, and images; refused before anything is asked."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from builder.cells import Cell, select
+from builder.engine import Engine
+from builder.errors import EngineError, NetworkError, UsageError
+from builder.gate.base_facts import at_hand, of_image
+from builder.gate.facts import BaseFacts
+
+_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+# registry:port/path/name:tag@digest, as https://github.com/distribution/reference has it
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?"
+    r"(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{32,})?")
+
+
+def check_reference(text: str, option: str) -> None:
+    """Raise UsageError where ``text`` cannot be the name of an image."""
+    if not text.strip():
+        raise UsageError("no image is named", where=option,
+                         next_step="name one; is a variable of your script empty?")
+    if not _REFERENCE.fullmatch(text):
+        raise UsageError(
+            f'"{text}" cannot be the name of an image', where=option,
+            next_step="write it like debian:bookworm-slim or registry:5000/team/vllm:tf5, in lower "
+            "case and without spaces")
+
+
+def cells_on(cells: Sequence[Cell], patterns: Sequence[str], base: str | None) -> Sequence[Cell]:
+    """Return the cells that the patterns mean; ``base`` chooses among them, as in ``build``.
+
+    Raises UsageError where a pattern matches none, with the bases that its cells may have.
+    """
+    if base is None:
+        return select(cells, patterns)
+    for pattern in patterns:
+        images = {cell.image for cell in select(cells, [pattern])}
+        bases = {cell.base_name for cell in cells if cell.image in images}
+        if base not in bases:
+            raise UsageError(f'no cell of "{pattern}" has the base {base}', where="--base",
+                             next_step=f"it may have {_listed(bases)}")
+    return select(cells, patterns, {"base": base})
+
+
+def any_image(reference: str, platform: str | None, cache: Path, bases: Collection[str]
+              ) -> BaseFacts:
+    """Return the facts of an image as a base; ``bases`` are those that a typo may have meant.
+
+    Raises UsageError, EngineError or NetworkError where it cannot be had.
+    """
+    known = f"the matrix has the bases {_listed(bases)}" if bases else ""
+    try:
+        engine = Engine.connect()
+        typo = difflib.get_close_matches(reference, bases, n=1)
+        if typo and engine.inspect(reference) is None:
+            raise UsageError(f'neither a base nor an image here is called "{reference}"',
+                             where="--base", next_step=f'perhaps you meant "{typo[0]}"; {known}')
+        return of_image(engine, at_hand(engine, reference, platform), cache, reference)
+    except (EngineError, NetworkError) as error:
+        error.next_step = "; ".join(filter(None, (error.next_step, known)))
+        raise
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

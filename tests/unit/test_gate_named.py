@@ -1,0 +1,87 @@
+"""Names on the command line: bases that a cell does not have, typos, and no image's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matrices import small
+
+from builder.cells import Cell, expand
+from builder.engine import Engine
+from builder.errors import NetworkError, UsageError
+from builder.gate import named
+from builder.gate.named import any_image, cells_on, check_reference
+from builder.matrix import Matrix
+
+BASES = ("cuda", "slim")
+
+
+@pytest.fixture(scope="module")
+def cells() -> tuple[Cell, ...]:
+    return expand(Matrix.model_validate(small()))
+
+
+@pytest.mark.parametrize("text", [
+    "debian", "debian:bookworm-slim", "vllm/vllm-openai:v0.19.0-aarch64", "localhost:5000/a/b_c:x",
+    "Registry.example/a--b", "sha256:" + "0" * 64, "0123456789ab",
+    "ghcr.io/a/b:t@sha256:" + "0" * 64])
+def test_names_of_images(text: str) -> None:
+    check_reference(text, "--image")
+
+
+@pytest.mark.parametrize("text", [
+    "", " ", "a b", "team/UPPER:x", "a:b:c", "-a", "a/", "/a", "a@sha256:1", "a\n", "http://a/b"])
+def test_what_no_image_can_be_called(text: str) -> None:
+    with pytest.raises(UsageError):
+        check_reference(text, "--image")
+
+
+def test_a_base_that_the_cell_does_not_have_names_those_that_it_may_have(
+        cells: tuple[Cell, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        cells_on(cells, ["cpu"], "cuda")
+    assert caught.value.what == 'no cell of "cpu" has the base cuda'
+    assert caught.value.next_step == "it may have slim"
+
+
+def test_a_base_chooses_among_an_images_cells(cells: tuple[Cell, ...]) -> None:
+    assert {cell.id for cell in cells_on(cells, ["tf5"], "slim")} == {"tf5-slim",
+                                                                      "tf5-slim-0.21.0"}
+    assert [cell.id for cell in cells_on(cells, ["tf5"], None)] == ["tf5"]
+    assert {cell.image for cell in cells_on(cells, [], "cuda")} == {"tf5"}
+
+
+class FakeEngine:
+    """An engine without images, in front of a registry that does not answer."""
+
+    def inspect(self, reference: str) -> None:
+        """Know no image."""
+
+    def pull(self, reference: str, platform: str | None) -> None:
+        """Fail."""
+        raise NetworkError(f"pulling {reference}", next_step="check the network")
+
+
+@pytest.mark.parametrize(("reference", "kind", "words"), [
+    ("slm", UsageError, ('perhaps you meant "slim"', "bases cuda, slim")),
+    ("debian:none", NetworkError, ("check the network", "bases cuda, slim"))])
+def test_what_is_neither_a_base_nor_an_image_is_told_the_bases(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference: str,
+        kind: type[UsageError], words: tuple[str, ...]) -> None:
+    monkeypatch.setattr(Engine, "connect", staticmethod(FakeEngine))
+    with pytest.raises(kind) as caught:
+        any_image(reference, "linux/arm64", tmp_path, BASES)
+    assert all(word in caught.value.next_step for word in words)
+
+
+def test_an_image_that_sounds_like_a_base_is_taken(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Stocked(FakeEngine):
+        def inspect(self, reference: str) -> str:  # type: ignore[override]
+            return f"image {reference}"
+
+    monkeypatch.setattr(Engine, "connect", staticmethod(Stocked))
+    monkeypatch.setattr(named, "at_hand", lambda engine, name, platform: engine.inspect(name))
+    monkeypatch.setattr(named, "of_image", lambda engine, image, cache, name: image)
+    assert str(any_image("slim2", None, tmp_path, BASES)) == "image slim2"
