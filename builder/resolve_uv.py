@@ -97,7 +97,7 @@ def ask_uv(question: Question, user: Sources) -> tuple[Chosen, ...]:
                                               encoding="utf-8")
         if question.previous and ALL not in question.upgrade:
             (folder / "pylock.toml").write_text(preferences(question.previous), encoding="utf-8")
-        result = run(_command(question), env=_environment(user), cwd=folder, check=False)
+        result = run(_command(question), env=user_environment(user), cwd=folder, check=False)
         if result.returncode != 0:
             raise UvFailed(result)
         return read_pylock((folder / "pylock.toml").read_text(encoding="utf-8"))
@@ -165,7 +165,7 @@ def platform(cell: Cell) -> str:
     return f"{cell.machine}-manylinux_{cell.base.glibc.replace('.', '_')}"
 
 
-def _environment(user: Sources) -> dict[str, str]:
+def user_environment(user: Sources) -> dict[str, str]:
     """Hand the sources over in the environment, since a command line is shown by ``-v``."""
     folders = [str(path.absolute()) if (path := local_path(link)) else link
                for link in user.find_links]

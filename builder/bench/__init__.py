@@ -1,0 +1,1 @@
+"""Benchmarks: llama-benchy drives a server, its series are kept, and compared with a baseline."""
