@@ -12,7 +12,7 @@ from builder import console
 from builder.lock import write_text
 from builder.record import Record
 from builder.report_text import one_line, visible
-from builder.report_view import NOT_GB10, place, title, verdict, worst_first
+from builder.report_view import NOT_GB10, place, title, unended, verdict, worst_first
 from builder.smoke.verdict import Status
 
 DETAIL = 160  # characters of a check's detail in the table; the record has all of it
@@ -21,14 +21,17 @@ __all__ = ["NOT_GB10", "junit", "show", "show_all", "text", "verdict_line", "wri
 
 def show(record: Record) -> None:
     """Print the verdict table, the boot phases and what a failure looks like."""
-    rows = [(check.status.value.upper(), visible(check.check), one_line(check.detail, DETAIL),
+    rows = [(check.status.value.upper(), one_line(check.check, DETAIL),
+             one_line(check.detail, DETAIL),
              console.seconds(check.seconds)) for check in worst_first(record.checks)]
     console.table(f"{title(record)}, {place(record)}", ("verdict", "check", "seen", "time"), rows)
     if record.phases:
-        console.out("boot: " + ", ".join(f"{name} {console.seconds(value)}"
+        console.out("boot: " + ", ".join(f"{one_line(name, DETAIL)} {console.seconds(value)}"
                                          for name, value in record.phases.items()))
     for line in record.diagnosis:
         console.out(visible(line))
+    if unended(record):
+        console.out(one_line(unended(record), 10 * DETAIL))
     console.out(verdict_line(record))
 
 
@@ -50,7 +53,8 @@ def text(records: Sequence[Record]) -> str:
 def verdict_line(record: Record) -> str:
     """Return the last line: the verdict, the time, and where it was not seen."""
     elsewhere = "" if record.where == "gb10" else f"; {NOT_GB10} (measured: {record.where})"
-    return (f"{verdict(record)}: {record.cell} level {record.level} in "
+    cell = one_line(record.cell, DETAIL)
+    return (f"{verdict(record)}: {cell} level {record.level} in "
             f"{console.seconds(record.seconds)}{elsewhere}")
 
 
@@ -71,16 +75,22 @@ def junit(records: Sequence[Record]) -> str:
 
 
 def _suite(record: Record) -> ElementTree.Element:
+    cut_off = unended(record)
     suite = ElementTree.Element("testsuite", {
-        "name": f"smoke {record.cell} level {record.level}", "tests": str(len(record.checks)),
+        "name": title(record), "tests": str(len(record.checks) + bool(cut_off)),
+        "errors": str(int(bool(cut_off))),
         "failures": str(_count(record, Status.FAIL) + _count(record, Status.FLAKY)),
         "time": f"{record.seconds:.2f}",
-        "skipped": str(_count(record, Status.NOT_APPLICABLE)), "timestamp": record.started})
+        "skipped": str(_count(record, Status.NOT_APPLICABLE)),
+        "timestamp": visible(record.started)})
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property",
                            {"name": "measured", "value": place(record)})
+    if cut_off:  # else the checks up to there would look like a run that passed
+        run = ElementTree.SubElement(suite, "testcase", {"classname": "smoke", "name": "the run"})
+        ElementTree.SubElement(run, "error", {"message": visible(cut_off)})
     for check in record.checks:
         case = ElementTree.SubElement(suite, "testcase", {
-            "classname": f"smoke.{record.cell}", "name": visible(check.check),
+            "classname": visible(f"smoke.{record.cell}"), "name": visible(check.check),
             "time": f"{check.seconds:.2f}"})
         if check.status in (Status.FAIL, Status.FLAKY):
             ElementTree.SubElement(case, "failure", {"message": visible(check.detail)})

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from builder import console, report_text, report_view
 from builder.record import Record
+from builder.report_bench import plots
 from builder.smoke.verdict import Status
 
 SEEN = 100  # characters of a check's detail before it unfolds
@@ -37,7 +38,8 @@ def _template() -> Template:
         {one.__name__: one for one in (
             report_view.verdict, report_view.title, report_view.place, report_view.summary,
             report_view.counts, report_view.timeline, report_view.worst_first,
-            report_view.family, report_view.facts, report_view.when, console.seconds)},
+            report_view.family, report_view.facts, report_view.when, report_view.unended,
+            report_view.bench_of, plots, console.seconds)},
         colour=_colour, css_class=_css_class, css=_css(), kinds=KINDS, SEEN=SEEN,
         NOT_CLAIMED=NOT_CLAIMED)
     return environment.from_string(_text("report_page.jinja"))

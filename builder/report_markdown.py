@@ -13,13 +13,22 @@ from collections.abc import Iterator, Sequence
 from builder import console
 from builder.record import Record
 from builder.report_text import cut, one_line, pretty, visible
-from builder.report_view import facts, place, summary, timeline, title, verdict, worst_first
-from builder.smoke.verdict import Check, Status
+from builder.report_view import (
+    BAD,
+    facts,
+    place,
+    summary,
+    timeline,
+    title,
+    unended,
+    verdict,
+    worst_first,
+)
+from builder.smoke.verdict import Check
 
 ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would act on
 SEEN = 200  # characters of a check's detail in the table
 TEXT = 1500  # characters of a request, an answer, a detail
-BAD = (Status.FAIL, Status.FLAKY)
 
 
 def markdown(records: Sequence[Record]) -> str:
@@ -45,6 +54,8 @@ def _chapter(record: Record) -> Iterator[str]:
     yield f"**{place(record)}**"
     yield ""
     yield f"{summary(record)}, in {console.seconds(record.seconds)}."
+    if unended(record):
+        yield f"\n{escaped(one_line(unended(record), TEXT))}"
     for entry in record.diagnosis:
         yield f"\n{fenced(visible(entry))}"
     yield from ("", "| verdict | check | seen | time |", "|---|---|---|--:|")
@@ -59,10 +70,13 @@ def _chapter(record: Record) -> Iterator[str]:
 
 def _row(check: Check) -> str:
     word = check.status.value.upper()
-    name = escaped(visible(check.check))
     seen = escaped(one_line(check.detail, SEEN))
-    return (f"| {f'**{word}**' if check.status in BAD else word} | {name} "
+    return (f"| {f'**{word}**' if check.status in BAD else word} | {_name(check)} "
             f"| {seen and f'<code>{seen}</code>'} | {console.seconds(check.seconds)} |")
+
+
+def _name(check: Check) -> str:
+    return escaped(one_line(check.check, SEEN))
 
 
 def _evidence(check: Check, *, opened: bool = False) -> str:
@@ -70,7 +84,7 @@ def _evidence(check: Check, *, opened: bool = False) -> str:
     if check.request:
         parts += ["request", fenced(cut(pretty(check.request), TEXT), "json")]
         parts += ["answer", fenced(cut(check.answer, TEXT))]
-    head = f"{check.status.value.upper()}: {escaped(visible(check.check))}"
+    head = f"{check.status.value.upper()}: {_name(check)}"
     return _folded(head, "\n\n".join(parts), opened=opened)
 
 
@@ -83,8 +97,9 @@ def _folded(head: str, body: str, *, opened: bool = False) -> str:
 def _run(record: Record) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for label, value in facts(record):
-        yield f"| {escaped(label)} | <code>{escaped(one_line(value, SEEN))}</code> |"
+        shown = [escaped(one_line(text, SEEN)) for text in (label, value)]
+        yield f"| {shown[0]} | <code>{shown[1]}</code> |"
     yield from ("", "| part of the run | kind | from | for |", "|---|---|--:|--:|")
     for bar in timeline(record):
-        yield (f"| {escaped(visible(bar.name))} | {bar.kind} | {console.seconds(bar.start)} "
+        yield (f"| {escaped(one_line(bar.name, SEEN))} | {bar.kind} | {console.seconds(bar.start)} "
                f"| {console.seconds(bar.seconds)} |")

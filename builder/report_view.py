@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder import console
+from builder.bench.series import Bench
 from builder.record import Record
+from builder.report_text import one_line
 from builder.smoke.verdict import Check, Status
 
 NOT_GB10 = "not verified on GB10"
 WORST_FIRST = (Status.FAIL, Status.FLAKY, Status.PASS, Status.NOT_APPLICABLE)
+BAD = (Status.FAIL, Status.FLAKY)
+NAME = 80  # characters of a cell's id or a time, which are short unless made by an enemy
 SMALL = 0.01  # share of the run under which a part has no bar of its own
 
 
@@ -42,20 +46,27 @@ def place(record: Record) -> str:
     return f"measured: {record.where}" + ("" if record.where == "gb10" else f"; {NOT_GB10}")
 
 
+def unended(record: Record) -> str:
+    """Say why there is no verdict; empty for a run that reached its end."""
+    if record.state == "finished":
+        return ""
+    why = record.reason or "it has not said how it ended"
+    return f"{record.state}, no verdict: {why}"
+
+
 def title(record: Record) -> str:
     """Return what was tested."""
-    return f"smoke {record.cell}, level {record.level}"
+    return f"smoke {one_line(record.cell, NAME)}, level {record.level}"
 
 
 def when(time: str) -> str:
     """Return a record's time for people: ``2026-01-02 03:04:05 UTC``."""
-    return time.replace("T", " ").replace("Z", " UTC")
+    return one_line(time, NAME).replace("T", " ").replace("Z", " UTC")
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
     """Yield what identifies the run: label and value; nothing for what the record does not say."""
-    named = {"state": f"{record.state}: {record.reason}" if record.reason else "",
-             "recipe": record.recipe, "recipe file": record.recipe_digest,
+    named = {"recipe": record.recipe, "recipe file": record.recipe_digest,
              "model": _model(record), "image": record.image, "image digest": record.image_digest,
              "image id": record.image_id, "lock": record.lock}
     yield from ((label, value) for label, value in named.items() if value)
@@ -64,6 +75,12 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
     yield "started", when(record.started)
     yield "took", console.seconds(record.seconds)
     yield "log", record.log
+
+
+def bench_of(record: Record) -> Bench | None:
+    """Return the benchmark of a record that holds one."""
+    bench: Bench | None = getattr(record, "bench", None)
+    return bench
 
 
 def _model(record: Record) -> str:
@@ -104,8 +121,8 @@ def summary(record: Record) -> str:
 
 
 def worst_first(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks that need a reader first, otherwise in the order of the run."""
-    return sorted(checks, key=lambda check: check.status not in (Status.FAIL, Status.FLAKY))
+    """Return what failed first, then what is flaky, then the others in the order of the run."""
+    return sorted(checks, key=lambda check: min(WORST_FIRST.index(check.status), len(BAD)))
 
 
 def family(check: str) -> tuple[str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from builder.report import NOT_GB10, verdict_line, write_junit
+import pytest
+
+from builder.report import NOT_GB10, junit, show, verdict_line, write_junit
 from builder.smoke.verdict import Check, Status
 from tests.unit.test_record import a_record
 
@@ -20,6 +22,20 @@ def test_junit_counts_each_outcome(tmp_path: Path) -> None:
     assert [case.get("name") for case in suite.iter("testcase")] == [
         "boot", r"chat \x00<&>", "vision"]
     assert [one.get("message") for one in suite.iter("failure")] == [r"got \x1b[31m'x'"]
+
+
+def test_a_run_that_was_cut_off_is_an_error_in_junit() -> None:
+    record = a_record().model_copy(update={"state": "interrupted", "reason": "Ctrl-C"})
+    suite = ElementTree.fromstring(junit([record]))
+    assert [suite.get(key) for key in ("tests", "errors", "failures")] == ["2", "1", "0"]
+    error = suite.find("testcase/error")
+    assert error is not None
+    assert "Ctrl-C" in (error.get("message") or "")
+
+
+def test_what_was_cut_off_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    show(a_record().model_copy(update={"state": "interrupted", "reason": "the disk is full"}))
+    assert "the disk is full" in capsys.readouterr().out
 
 
 def test_a_verdict_elsewhere_says_so() -> None:

@@ -1,0 +1,156 @@
+"""``sparkyard report``: which record is meant, in which form, and what is no record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from report_records import full_record, hostile_record
+
+from builder import cli
+from builder.record import Record, free_path, records_folder, write_record
+from builder.report_find import ended, identity
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    return records_folder(tmp_path / "cache")
+
+
+def kept(folder: Path, cell: str, day: int, **changes: object) -> Path:
+    record = full_record(cell=cell, started=f"2026-01-{day:02}T00:00:00Z", **changes)
+    return write_record(free_path(folder, record), record)
+
+
+@pytest.fixture
+def three(folder: Path) -> list[Path]:
+    return [kept(folder, "cpu", 1), kept(folder, "cpu", 2), kept(folder, "cpu-arm64", 3)]
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    lines = capsys.readouterr().out.splitlines()
+    return [line for line in lines if line.startswith("smoke ")]
+
+
+def test_the_newest_is_shown_where_none_is_named(three: list[Path],
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report"]) == 0
+    assert shown(capsys) == ["smoke cpu-arm64, level 2, measured: cpu; not verified on GB10"]
+
+
+@pytest.mark.parametrize(("name", "number"), [
+    ("cpu", 1), ("cpu-arm64", 2), ("cpu/20260101T000000Z-2", 0), ("20260102", 1),
+    ("cpu/20260101", 0), ("cpu-", 2)])
+def test_what_names_a_record(three: list[Path], name: str, number: int,
+                             capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report", name, "--format", "junit"]) == 0
+    suite = ElementTree.fromstring(capsys.readouterr().out)
+    stamp = json.loads(three[number].read_text())["started"]
+    assert suite.get("timestamp") == stamp
+
+
+def test_a_file_anywhere_names_a_record(tmp_path: Path, folder: Path,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    path = kept(tmp_path / "elsewhere", "tf5-slim", 1)
+    assert cli.run(["report", str(path)]) == 0
+    assert shown(capsys)[0].startswith("smoke tf5-slim,")
+
+
+def test_several_records_are_a_table_each(three: list[Path],
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report", "cpu-arm64", "cpu"]) == 0
+    assert [line.split(",")[0] for line in shown(capsys)] == ["smoke cpu-arm64", "smoke cpu"]
+
+
+@pytest.mark.parametrize(("ending", "begins"), [
+    ("html", "<!doctype html>"), ("md", "## FAILED"), ("xml", "<?xml"), ("txt", "smoke cpu")])
+def test_the_ending_of_the_file_says_the_format(three: list[Path], tmp_path: Path, ending: str,
+                                                begins: str) -> None:
+    page = tmp_path / f"page.{ending}"
+    assert cli.run(["report", "cpu", "--output", str(page)]) == 0
+    assert page.read_text(encoding="utf-8").startswith(begins)
+
+
+def test_a_format_wins_over_the_ending(three: list[Path], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli.run(["report", "cpu", "--format", "markdown", "--output", str(page)]) == 0
+    assert page.read_text(encoding="utf-8").startswith("## ")
+
+
+@pytest.mark.parametrize("form", ["terminal", "junit", "markdown", "html"])
+def test_nothing_unseen_reaches_the_reader(folder: Path, form: str,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    record = hostile_record()
+    write_record(folder / "cpu" / "20260101T000000Z-2.json", record)
+    assert cli.run(["report", "--format", form]) == 0
+    assert not set("\x00\x07\x1b\u202e") & set(capsys.readouterr().out)
+
+
+def test_several_junit_suites_are_one_document(three: list[Path],
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["report", "cpu", "cpu-arm64", "--format", "junit"])
+    top = ElementTree.fromstring(capsys.readouterr().out)
+    assert (top.tag, [suite.get("tests") for suite in top]) == ("testsuites", ["5", "5"])
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("tf5", 'there is no record "tf5"'), ("2026", '"2026" means 3 records'),
+    ("x" * 5000, "there is no record")])
+def test_an_unclear_name_is_one_plain_error(three: list[Path], name: str, said: str,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report", name]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "cpu/20260101T000000Z-2" in error
+
+
+def test_no_record_at_all_is_one_plain_error(folder: Path,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report"]) == 2
+    assert "sparkyard smoke" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("{", "cannot be read"), ("[1]", "no record"), ('{"record_version": 99}', "99"),
+    ('{"record_version": 2}', "damaged"), ("\udcff", "cannot be read")])
+def test_what_is_no_record_is_one_plain_error(folder: Path, tmp_path: Path, text: str, said: str,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert cli.run(["report", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_a_report_that_cannot_be_written_says_so(three: list[Path], tmp_path: Path,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert cli.run(["report", "--output", str(tmp_path / "file" / "page.html")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def running(updated: str) -> Record:
+    return full_record(state="running", started="2026-01-01T00:00:00Z", updated=updated)
+
+
+def test_a_run_that_went_silent_is_shown_as_interrupted() -> None:
+    found = ended(running("2026-01-01T00:10:00Z"), "2026-01-01T02:00:00Z")
+    assert found.state == "interrupted"
+    assert "2026-01-01T00:10:00Z" in found.reason
+
+
+def test_a_run_that_still_speaks_is_running() -> None:
+    assert ended(running("2026-01-01T00:10:00Z"), "2026-01-01T00:20:00Z").state == "running"
+
+
+def test_a_run_that_ended_stays_as_it_ended() -> None:
+    assert ended(full_record(), "2036-01-01T00:00:00Z").state == "finished"
+
+
+def test_an_id_leads_back_to_its_record(three: list[Path]) -> None:
+    assert identity(three[0]) == "cpu/20260101T000000Z-2"
