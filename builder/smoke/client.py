@@ -30,10 +30,14 @@ class Client:
 
     def healthy(self) -> bool:
         """Say whether ``/health`` answers 200."""
+        return self.health() == 200
+
+    def health(self) -> int:
+        """Return the status that ``/health`` answers; 0 where nobody answers."""
         try:
-            return self._session.get(f"{self.base}/health", timeout=10).status_code == 200
+            return self._session.get(f"{self.base}/health", timeout=10).status_code
         except requests.RequestException:
-            return False
+            return 0
 
     def request(self, question: str, **options: Any) -> dict[str, Any]:
         """Return the body of a chat request with greedy decoding."""

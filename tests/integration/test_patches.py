@@ -26,7 +26,8 @@ from builder.patches.status import Candidate, Standing, judge
 from builder.patches.wheel_tree import open_tree
 from builder.recipes import load_recipe
 from builder.smoke.readiness import Boot
-from builder.smoke.server import PORT, Client, Log, _server, await_health, watch
+from builder.smoke.server import HEALTH_WITHIN_S, PORT, Client, Log, _server
+from builder.smoke.watch import Watch, await_health
 from builder.store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
 from tests.integration import test_build
@@ -234,9 +235,9 @@ def owner_of_the_model(engine: Engine, image: str, workspace: Workspace, cell: C
     recipe = load_recipe(workspace.root, "tiny-gemma4")
     with _server(engine, image, cell, recipe, workspace.root) as box:
         log = Log(box)
-        checked = watch(box, log, Boot())
+        checked = Watch(box, log, Boot()).boot()
         assert checked.detail == "ready", log.lines[-20:]
         client = Client(box.published_port(PORT), recipe.model.name)
-        await_health(client)
+        await_health(client, HEALTH_WITHIN_S)
         answer = requests.get(f"{client.base}/v1/models", timeout=30)
         return str(answer.json()["data"][0]["owned_by"])

@@ -52,6 +52,8 @@ MORE = [
     ("F19", "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: []."),
     ("F21", 'ERROR   File "x.py", line 9, in tie_weights\nERROR     raise NotImplementedError'),
     ("F22", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."),
+    ("F22", "WARNING [shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
+    ("F23", "[26265.4] Memory cgroup out of memory: Killed process 11587 (python)"),
     ("F23", "ValueError: No available memory for the cache blocks. Try increasing"),
     ("F23", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 394.00 MiB."),
 ]
@@ -69,7 +71,9 @@ PROBES = [
     ("F17", "tools: HTML in streamed arguments", "'<<' is doubled in the arguments of create_page"),
     ("F18", "tools: agentic", "'<|tool_call>'; tag '<|tool_call>' leaks into the content"),
     ("F22", "boot", 'no line for 1801 s in phase "compile", which may be silent for 1800 s'),
+    ("F22", "healthy afterwards", "/health answers 503: the engine died: x EngineDead"),
     ("F23", "boot", 'the server ended with status 137 (out of memory) in phase "weights"'),
+    ("F23", "boot", "the server ended with status 137 (out of memory: it was killed, as"),
 ]
 
 

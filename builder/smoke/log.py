@@ -1,0 +1,34 @@
+"""A container's log, followed while it grows."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+from builder.engine import Container
+
+
+class Log:
+    """The server's log: kept whole, and followed by a thread."""
+
+    def __init__(self, box: Container, lines: list[str] | None = None) -> None:
+        """Begin to follow the container's output into ``lines``."""
+        self.lines: list[str] = [] if lines is None else lines
+        self._fresh: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._box = box
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        for line in self._box.logs(follow=True):
+            self.lines.append(line)
+            self._fresh.put(line)
+
+    def fresh(self, wait: float) -> Iterator[str]:
+        """Yield the new lines, waiting ``wait`` seconds for the first."""
+        try:
+            yield self._fresh.get(timeout=wait)
+            while True:
+                yield self._fresh.get_nowait()
+        except queue.Empty:
+            return

@@ -1,0 +1,125 @@
+"""A server watched from outside: how its boot ends, and whether it is still there afterwards.
+
+Three witnesses: its log, its processes, and ``/health``. An API that listens proves nothing: the
+engine behind it may be dead (vLLM then answers 500 or 503 for seconds and ends with status 0).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from builder import console
+from builder.engine import Container
+from builder.smoke.causes import first_error, shortage
+from builder.smoke.client import Client
+from builder.smoke.crew import Crew, list_processes
+from builder.smoke.ended import ended, refuse_if_stopped
+from builder.smoke.log import Log
+from builder.smoke.readiness import DEAD, Boot
+from builder.smoke.verdict import Check, Status
+
+LOOK_EVERY_S = 2.0
+COUNT_EVERY_S = 10.0  # asking for the processes costs a command inside
+OUT = " (out of memory)"  # as builder.smoke.ended says it of a container's own limit
+KILLED = "it was killed, as the kernel does where memory runs out"
+LAST_WORDS_S = 3.0  # what a dying server still writes: the traceback comes after the first line
+
+
+@dataclass
+class Watch:
+    """Follows one server; ``gone`` and ``boot`` share what was seen of its processes."""
+
+    box: Container
+    log: Log
+    phases: Boot
+    crew: Crew = field(default_factory=Crew)
+    lost: str = ""
+    _counted: float = float("-inf")
+
+    def boot(self) -> Check:
+        """Follow the boot to its end: ready, dead or hung."""
+        started, shown = time.monotonic(), ""
+        with console.progress("boot", None, unit="lines") as meter:
+            while True:
+                for line in self.log.fresh(LOOK_EVERY_S):
+                    self.phases.line(line)
+                    meter.advance(1, self.phases.name)
+                if self.phases.name != shown:
+                    shown = self.phases.name
+                    console.info(f"  {time.monotonic() - started:5.1f} s  {shown}")
+                end = "" if self.phases.ready else self._boot_ended()
+                if end or self.phases.ready:
+                    self.count(now=self.phases.ready)  # to know later who is missing
+                    return Check(check="boot", status=Status.FAIL if end else Status.PASS,
+                                 detail=end or "ready", seconds=time.monotonic() - started)
+
+    def _boot_ended(self) -> str:
+        """Return why the server will never be ready; nothing while it may."""
+        where = f' in phase "{self.phases.name}"'
+        if self._dead() or not self.box.state().running:
+            return self.death() + where
+        self.count()
+        if self.lost:
+            return self.death() + where
+        return self.phases.hung(self.crew.idle())
+
+    def count(self, *, now: bool = False) -> None:
+        """Look at the processes, now or where the last look is some time ago."""
+        if now or time.monotonic() - self._counted > COUNT_EVERY_S:
+            self._counted = time.monotonic()
+            self.lost = self.crew.look(list_processes(self.box)) or self.lost
+
+    def gone(self, client: Client) -> str:
+        """Return how a server that was ready is no more; nothing while it serves."""
+        if self._dead() or not self.box.state().running:
+            return self.death()
+        self.count(now=True)
+        if self.lost:
+            return self.death()
+        status = client.health()
+        return f"/health answers {status}: {self.death()}" if status >= 500 else ""
+
+    def death(self) -> str:
+        """Say how the server died, from its last words; raises EngineError for a stopped one."""
+        self._listen()
+        end = ended(self.box)
+        if not end:
+            refuse_if_stopped(self.box)
+        behind = self.lost and f"its process {self.lost} is gone behind an API that listens"
+        line, cause = self._dead() or behind, first_error(self.log.lines)
+        lack = shortage(self.log.lines) or (KILLED if end.endswith("status 137") else "")
+        text = "; ".join(filter(None, (line and f"the engine died: {line}",
+                                       cause and f"first error: {cause[:300]}", end)))
+        text = text or "the engine no longer answers"
+        return f"{text.replace(OUT, '')}{OUT[:-1]}: {lack})" if lack else text
+
+    def _dead(self) -> str:
+        return next((line.strip()[:300] for line in self.log.lines if DEAD.search(line)), "")
+
+    def _listen(self) -> None:
+        """Wait for last words, until none come."""
+        end = time.monotonic() + LAST_WORDS_S
+        while time.monotonic() < end and any(map(self._hear, self.log.fresh(1.0))):
+            pass
+
+    def _hear(self, line: str) -> bool:
+        self.phases.line(line)
+        return True
+
+
+def still_healthy(watch: Watch, client: Client) -> Check:
+    """Ask for health after the questions: an engine that died behind the API shows here."""
+    wrong = watch.gone(client) or ("" if client.healthy() else "/health no longer answers 200")
+    return Check(check="healthy afterwards", status=Status.FAIL if wrong else Status.PASS,
+                 detail=wrong or "/health answers 200")
+
+
+def await_health(client: Client, within: float) -> None:
+    """Wait until the server takes connections, which it does a moment after it says so.
+
+    One that never does is found by the questions that follow.
+    """
+    end = time.monotonic() + within
+    while not client.healthy() and time.monotonic() < end:
+        time.sleep(0.2)
