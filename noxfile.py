@@ -7,8 +7,10 @@ that a session which only calls the tool starts at once. ``nox -l`` works with a
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ nox.options.sessions = ["lint", "tests"]
 ROOT = Path(__file__).parent
 ENVIRONMENT = ROOT / ".nox" / "sparkyard"
 STAMP = ENVIRONMENT / "made-from"
+BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
@@ -77,6 +80,7 @@ for _name, _help in {
     "gate": "Judge closures without a GPU (-- CELL…, --image REF, --sarif FILE, --explain CODE).",
     "build": "Build cells (-- CELL… --push).",
     "smoke": "Smoke test a cell (-- CELL --level 2).",
+    "report": "Show records of smoke runs (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
     "recipe": "Show the pins (-- list, -- show RECIPE).",
 }.items():
@@ -108,9 +112,24 @@ def _native() -> str:
     return "linux/arm64" if CPU_IMAGE == "cpu-arm64" else "linux/amd64"
 
 
+def install_browser(session: nox.Session) -> None:
+    """Install Chromium for the tests of pages, where there is none and no question is needed.
+
+    Elsewhere those tests are skipped, and say so; in CI a missing browser fails.
+    """
+    here = any(map(shutil.which, BROWSERS)) or not shutil.which("apt-get")
+    if here or not (os.geteuid() == 0 or "CI" in os.environ):
+        return
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    for words in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+        session.run(*root, "apt-get", "-q", *words, external=True,
+                    env={"DEBIAN_FRONTEND": "noninteractive"})
+
+
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run the unit and integration tests (-- pytest arguments)."""
+    """Run the unit and integration tests (-- pytest arguments); the page tests need a browser."""
+    install_browser(session)
     run(session, "pytest", "tests/unit", "tests/integration", *session.posargs)
 
 

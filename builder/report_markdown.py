@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from builder import console
+from builder.bench.series import Bench
 from builder.record import Record
+from builder.report_bench import plots
 from builder.report_text import cut, one_line, pretty, visible
 from builder.report_view import (
     BAD,
+    bench_of,
     facts,
     place,
     summary,
@@ -65,6 +68,9 @@ def _chapter(record: Record) -> Iterator[str]:
     good = [_evidence(check) for check in checks if check.status not in BAD and check.request]
     if good:
         yield _folded(f"requests and answers of {len(good)} other checks", "\n".join(good))
+    bench = bench_of(record)
+    if bench:
+        yield _folded("token rates", "\n".join(_rates(bench)))
     yield _folded("the run", "\n".join(_run(record)))
 
 
@@ -92,6 +98,16 @@ def _folded(head: str, body: str, *, opened: bool = False) -> str:
     """Fold a body: the empty lines make GitHub read Markdown inside of the HTML."""
     start = f"\n<details{' open' if opened else ''}><summary>{head}</summary>"
     return f"{start}\n\n{body}\n\n</details>"
+
+
+def _rates(bench: Bench) -> Iterator[str]:
+    """Yield the figures of a benchmark, with the place where they were measured above them."""
+    yield escaped(one_line(f"measured {bench.conditions.place}", TEXT))
+    yield from ("", "| what | cell | mean and spread | unit |", "|---|---|--:|---|")
+    for plot in plots(bench):
+        for row in plot.rows:
+            yield f"| {plot.title} | {row.name} | {row.figure} | {plot.unit} |"
+    yield from (f"\nnot measured: {escaped(one_line(line, TEXT))}" for line in bench.left_out)
 
 
 def _run(record: Record) -> Iterator[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import noxfile
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,3 +46,35 @@ def test_a_broken_matrix_still_lists(checkout: Path, text: str) -> None:
 def test_no_matrix_at_all_still_lists(checkout: Path) -> None:
     (checkout / "matrix.toml").unlink()
     assert "quickstart ->" in listed(checkout)
+
+
+class Session:
+    """Takes down what a session would run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, *words: str, **_: object) -> None:
+        self.ran.append(" ".join(words))
+
+
+@pytest.mark.parametrize(("there", "user", "ci", "ran"), [
+    ({"apt-get", "chromium"}, 0, True, []),
+    ({"apt-get", "google-chrome"}, 1000, True, []),
+    ({"apt-get"}, 1000, False, []),
+    ({"brew"}, 0, True, []),
+    ({"apt-get"}, 0, False, ["apt-get -q update",
+                             "apt-get -q install -y --no-install-recommends chromium"]),
+    ({"apt-get"}, 1000, True, ["sudo apt-get -q update",
+                               "sudo apt-get -q install -y --no-install-recommends chromium"])])
+def test_a_browser_is_installed_only_where_there_is_none_and_none_is_asked(
+        monkeypatch: pytest.MonkeyPatch, there: set[str], user: int, ci: bool,
+        ran: list[str]) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: name if name in there else None)
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.delenv("CI", raising=False)
+    if ci:
+        monkeypatch.setenv("CI", "1")
+    session = Session()
+    noxfile.install_browser(session)  # type: ignore[arg-type]
+    assert session.ran == ran
