@@ -9,7 +9,8 @@ from pathlib import Path
 from builder.errors import UsageError
 from builder.record import Record, now, read_record
 
-SILENT_S = 3600.0  # a run writes its record at each phase and check; none takes that long here
+SILENT_S = 6 * 3600.0  # a run writes at each phase and check; emulated ones may take five hours
+PROC = Path("/proc")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -24,16 +25,35 @@ def find(folder: Path, names: Sequence[str]) -> list[Record]:
     return [ended(read_record(path)) for path in paths]
 
 
-def ended(record: Record, clock: str = "") -> Record:
-    """Return a record whose run says it goes on, but has long been silent, as interrupted."""
-    if record.state != "running":
-        return record
-    silent = _seconds_between(record.updated or record.started, clock or now())
-    if silent < SILENT_S:
+def ended(record: Record, clock: str = "", proc: Path = PROC) -> Record:
+    """Return a record that says its run goes on as interrupted, where it cannot be so.
+
+    A run that was killed has no time to say so. A record holds no process number, since it may be
+    published: what is asked is whether any smoke run goes on here.
+    """
+    last = record.updated or record.started
+    if record.state != "running" or (
+            smoke_runs(proc) and _seconds_between(last, clock or now()) < SILENT_S):
         return record
     return record.model_copy(update={
         "state": "interrupted",
-        "reason": f"nothing was heard of the run after {record.updated or record.started}"})
+        "reason": f"its process is gone; the last that was heard of it is of {last}"})
+
+
+def smoke_runs(proc: Path = PROC) -> bool:
+    """Say whether a smoke run goes on on this machine; True where the system does not tell."""
+    if not (proc / "self").exists():
+        return True
+    return any(map(_is_smoke, proc.glob("[0-9]*/cmdline")))
+
+
+def _is_smoke(command: Path) -> bool:
+    """Look for ``… sparkyard … smoke …`` or ``python -m builder … smoke …``."""
+    try:
+        words = command.read_text(encoding="utf-8", errors="replace").split("\0")
+    except OSError:  # it has ended by now, or is another user's
+        return False
+    return "smoke" in words and any(Path(word).name in ("sparkyard", "builder") for word in words)
 
 
 def identity(path: Path) -> str:

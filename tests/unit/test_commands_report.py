@@ -138,14 +138,42 @@ def running(updated: str) -> Record:
     return full_record(state="running", started="2026-01-01T00:00:00Z", updated=updated)
 
 
-def test_a_run_that_went_silent_is_shown_as_interrupted() -> None:
-    found = ended(running("2026-01-01T00:10:00Z"), "2026-01-01T02:00:00Z")
-    assert found.state == "interrupted"
-    assert "2026-01-01T00:10:00Z" in found.reason
+def processes(folder: Path, *commands: str) -> Path:
+    """Lay out a /proc with these commands."""
+    (folder / "self").mkdir()
+    for number, command in enumerate(commands, 1):
+        (folder / str(number)).mkdir()
+        (folder / str(number) / "cmdline").write_bytes(command.replace(" ", "\0").encode())
+    return folder
 
 
-def test_a_run_that_still_speaks_is_running() -> None:
-    assert ended(running("2026-01-01T00:10:00Z"), "2026-01-01T00:20:00Z").state == "running"
+@pytest.mark.parametrize(("command", "minute", "state"), [
+    ("/opt/bin/python /opt/bin/sparkyard smoke cpu", "00:20", "running"),
+    ("python -m builder -v smoke cpu", "00:20", "running"),
+    ("sparkyard smoke cpu", "09:00", "interrupted"),  # another one's: this has long been silent
+    ("sparkyard build cpu", "00:20", "interrupted"),
+    ("vi smoke", "00:20", "interrupted")])
+def test_a_run_goes_on_while_its_process_does(tmp_path: Path, command: str, minute: str,
+                                              state: str) -> None:
+    found = ended(running("2026-01-01T00:10:00Z"), f"2026-01-01T{minute}:00Z",
+                  processes(tmp_path, command))
+    assert found.state == state
+    assert ("2026-01-01T00:10:00Z" in found.reason) is (state == "interrupted")
+
+
+def test_where_the_system_does_not_tell_a_run_is_believed(tmp_path: Path) -> None:
+    found = ended(running("2026-01-01T00:10:00Z"), "2026-01-01T00:20:00Z", tmp_path / "none")
+    assert found.state == "running"
+
+
+def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("builder.report_find.smoke_runs", lambda proc: False)
+    kept(folder, "cpu", 1, state="running", reason="")
+    assert cli.run(["report"]) == 0
+    out = capsys.readouterr().out
+    assert "its process is gone" in out
+    assert "INTERRUPTED: cpu" in out
 
 
 def test_a_run_that_ended_stays_as_it_ended() -> None:
