@@ -109,14 +109,14 @@ def engine() -> Engine:
 
 
 @contextmanager
-def daemon(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def daemon(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Run a daemon with a data root, sockets and containers of its own."""
     folder.mkdir(exist_ok=True)
     host = f"unix://{folder}/docker.sock"
     words = ["dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
              f"{folder}/exec", "--pidfile", f"{folder}/pid",
              # "none" would delete the bridge of the first engine.
-             "--bridge", "docker0", "--iptables=false", "--ip6tables=false"]
+             "--bridge", "docker0", "--iptables=false", "--ip6tables=false", *options]
     with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as child:
         for _ in range(120):
             if (folder / "docker.sock").exists() and subprocess.run(

@@ -6,10 +6,10 @@ import json
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from builder.smoke.client import Client
+from builder.smoke.probes.at_once import at_once
 from builder.smoke.probes.cases import Case, Kind, battery, body
 from builder.smoke.probes.judge import judge
 
@@ -36,9 +36,7 @@ def twice(client: Client, case: Case) -> Asked:
     asked = body(case, client.model)
     first = client.chat(asked)
     others = [client.chat(asked), client.assembled(asked)]
-    with ThreadPoolExecutor(case.times) as pool:
-        others += pool.map(lambda _: Client(client.port, client.model).chat(asked),
-                           range(case.times))
+    others += at_once(lambda _: Client(client.port, client.model).chat(asked), range(case.times))
     for other in others:
         if said(other) != said(first):
             return said(first), f"at temperature 0 another answer is {said(other)!r}"
@@ -68,8 +66,7 @@ def together(client: Client, case: Case) -> Asked:
     facts = [other for other in battery().cases if other.kind == "answer"
              and other.needs == "text" and other.max_tokens <= 128]
     asked = [facts[number % len(facts)] for number in range(case.times)]
-    with ThreadPoolExecutor(case.times) as pool:
-        found = list(pool.map(lambda one: answer(Client(client.port, client.model), one), asked))
+    found = at_once(lambda one: answer(Client(client.port, client.model), one), asked)
     wrong = [f"{one.name}: {bad}" for one, (_, bad) in zip(asked, found, strict=True) if bad]
     return f"{len(found) - len(wrong)} of {len(found)} right", "; ".join(wrong)
 
