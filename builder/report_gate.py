@@ -58,7 +58,7 @@ def verdict_line(report: GateReport) -> str:
     word = "FAILED" if report.errors else "PASSED"
     counts = ", ".join(counted(sum(found.severity is one for found in report.findings), one.value)
                        for one in Severity)
-    base = f" on {report.base}" if report.base else ""
+    base = f" on {report.base}" if report.base not in ("", report.subject) else ""
     how = "from the cache" if report.cached else f"in {console.seconds(report.seconds)}"
     return (f"{word}: gate {report.subject}{base}: {counted(report.wheels, 'wheel')}, "
             f"{console.size(report.size)} unpacked, {counts}, {how}")

