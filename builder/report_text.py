@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
+PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
 UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
 
 
@@ -38,11 +40,15 @@ def cut(text: str, limit: int) -> str:
 
 
 def pretty(text: str) -> str:
-    """Return JSON with a line for each key; other text visible as it is."""
+    """Return JSON with a line for each key; other text visible as it is. Pictures are cut."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return visible(text)
     if not isinstance(value, dict | list):
         return visible(text)
-    return visible(json.dumps(value, indent=2, ensure_ascii=False))
+    return PICTURE.sub(_cut_picture, visible(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def _cut_picture(found: re.Match[str]) -> str:
+    return f"{found[1]}… {len(found[2]):,} characters"

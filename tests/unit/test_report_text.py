@@ -1,0 +1,47 @@
+"""What a model wrote, made fit to be shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builder.report_text import cut, one_line, pretty, visible
+
+
+@pytest.mark.parametrize("text", [
+    "plain\tand\nlines", "Danke schön", "こんにちは 👋", "👩‍👩‍👧 می‌خواهم", "\ufffd\ufffd",
+    "a\u00a0b"])
+def test_what_can_be_read_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("\x1b[2J", r"\x1b[2J"), ("a\rb", r"a\rb"), ("\u202egnp", r"\u202egnp"), ("\x00", r"\x00"),
+    ("\ud800", r"\ud800"), ("\ufeff", r"\ufeff"), ("\U000e0041", r"\U000e0041"),
+    ("\uffff", r"\uffff"), ("\x85\x9b", r"\x85\x9b")])
+def test_what_nobody_sees_is_written_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_one_line_is_one_line_and_says_that_it_is_cut() -> None:
+    assert one_line("a\n  b\tc\u2028d", 80) == "a b c d"
+    assert one_line("abcdef", 3) == "abc …"
+
+
+def test_a_cut_says_how_much_is_missing() -> None:
+    assert cut("x" * 1010, 10) == "x" * 10 + "\n… 1,000 more characters: the record has all of it"
+
+
+def test_requests_have_a_line_for_each_key() -> None:
+    assert pretty('{"a": [1, "ü"]}') == '{\n  "a": [\n    1,\n    "ü"\n  ]\n}'
+
+
+@pytest.mark.parametrize("text", ["not JSON", "42", '"word"', "{", "[" * 100_000, "9" * 5000, ""])
+def test_what_is_no_document_stays_as_it_is(text: str) -> None:
+    assert pretty(text) == text
+
+
+def test_a_picture_is_cut() -> None:
+    request = json.dumps({"url": "data:image/png;base64," + "iVBORw0KGgo+/" * 1000 + "=="})
+    assert pretty(request) == '{\n  "url": "data:image/png;base64,… 13,002 characters"\n}'
