@@ -52,13 +52,17 @@ class KnownIssue(Frozen):
     """One failure: how it looks, what it is, what to do, where upstream says so.
 
     A pattern is searched in the text of the log, lines joined by newlines, so that one may ask for
-    two lines of a traceback. ``affects`` maps a distribution to the versions that have the fault;
-    ``until`` says in words when it stops applying.
+    two lines of a traceback. ``when`` must be in the log as well and ``unless`` must not: one sign
+    may have several causes. An ``echo`` follows many causes and is named after them. ``affects``
+    maps a distribution to the versions that have the fault; ``until`` says in words when it ends.
     """
 
     code: Annotated[str, Field(pattern=r"^F\d+$")]
     patterns: tuple[Pattern, ...] = ()
     checks: tuple[Sign, ...] = ()
+    when: Pattern = ""
+    unless: Pattern = "(?!)"
+    echo: bool = False
     affects: Mapping[str, Annotated[str, AfterValidator(_specifier)]] = Field(default_factory=dict)
     explanation: str
     remedy: str
@@ -127,7 +131,7 @@ def versions_in(lines: Iterable[str]) -> dict[str, str]:
 
 def diagnose(lines: Iterable[str], issues: Sequence[KnownIssue], checks: Sequence[Check] = (),
              versions: Mapping[str, str] | None = None) -> tuple[Diagnosis, ...]:
-    """Return each issue that a failed check or the log shows, once, in order of sight.
+    """Return each issue that a failed check or the log shows, once, in order of sight, echoes last.
 
     ``versions`` are those of the image; what the log names itself counts more.
     """
@@ -135,17 +139,19 @@ def diagnose(lines: Iterable[str], issues: Sequence[KnownIssue], checks: Sequenc
     failed = [check for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
     text = "\n".join([*(check.detail for check in failed), *log])
     known = {**(versions or {}), **versions_in(log)}
-    found: list[tuple[int, Diagnosis]] = []
+    found: list[tuple[bool, int, Diagnosis]] = []
     for issue in issues:
         seen = _seen(issue, failed, text)
         if seen is not None:
-            found.append((seen[0], Diagnosis(issue=issue, line=seen[1],
-                                             spared=issue.spared(known))))
-    return tuple(diagnosis for _, diagnosis in sorted(found, key=lambda pair: pair[0]))
+            found.append((issue.echo, seen[0], Diagnosis(issue=issue, line=seen[1],
+                                                         spared=issue.spared(known))))
+    return tuple(diagnosis for *_, diagnosis in sorted(found, key=lambda entry: entry[:2]))
 
 
 def _seen(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, str] | None:
     """Return where and by what an issue shows: a check stands before any line."""
+    if not re.search(issue.when, text) or re.search(issue.unless, text):
+        return None
     for check in failed:
         if any(re.search(sign.check, check.check) and re.search(sign.detail, check.detail)
                for sign in issue.checks):

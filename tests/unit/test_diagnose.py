@@ -8,10 +8,15 @@ import pytest
 
 from builder.diagnose import diagnose, load_issues, versions_in
 from builder.errors import ConfigError
+from builder.smoke.levels import parse
 from builder.smoke.verdict import Check, Status
 
 ROOT = Path(__file__).parents[2]
 ISSUES = load_issues(ROOT)
+# A log of each issue, named by the codes that it must show, in their order. Lines that begin with
+# ``@@`` are failed checks, as the scripts inside an image print them.
+LOGS = sorted((ROOT / "tests" / "fixtures" / "known_issues").glob("F*.log"))
+REAL = (ROOT / "tests" / "fixtures" / "known_issues" / "healthy.log").read_text().splitlines()
 LINES = {
     "F1": "ValueError: The checkpoint you are trying to load has model type `gemma4_text` but "
           "Transformers does not recognize this architecture.",
@@ -64,9 +69,15 @@ NEIGHBOURS = [
     "INFO used to prevent the kernel from running out of memory.",
     "ERROR Error with model: The model `no-such-model` does not exist.",
     "KeyError: 'layers.0.mlp.down_proj.weight'",
+    ("W0424 AOTAutograd cache unable to serialize compiled graph: Can't pickle <function launcher "
+     "at 0x7f1c60cb2440>: attribute lookup launcher on __main__ failed"),
+    "INFO [backends.py:1105] Using cache directory: /var/cache/vllm for vLLM's torch.compile",
+    "There is no module or parameter named 'layers.0.mlp.down_proj.weight' in Gemma4Model.",
+    'INFO: 172.17.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
 ]
 PROBES = [
-    ("F16", "reasoning: asked, streamed", "''; reasoning was asked for and is empty"),
+    ("F16", "reasoning: asked, streamed", "'thought\\nSo.'; reasoning was asked for and is empty"),
+    ("F24", "reasoning: asked, streamed", "'So.'; reasoning was asked for and is empty"),
     ("F17", "tools: single, streamed", "arguments of get_weather: invalid JSON (x): '{'"),
     ("F17", "tools: HTML in streamed arguments", "'<<' is doubled in the arguments of create_page"),
     ("F18", "tools: agentic", "'<|tool_call>'; tag '<|tool_call>' leaks into the content"),
@@ -77,8 +88,57 @@ PROBES = [
 ]
 
 
-def test_every_issue_has_a_case_here() -> None:
-    assert {issue.code for issue in ISSUES} == set(LINES) | {code for code, *_ in PROBES}
+def codes(log: Path) -> list[str]:
+    """Return the codes that a log of ``LOGS`` is named by."""
+    return log.stem.split("-")[0].split("+")
+
+
+def read(log: Path) -> tuple[list[str], list[Check]]:
+    """Return the lines and the failed checks of a log."""
+    lines = log.read_text().splitlines()
+    return ([line for line in lines if not line.startswith("@@ ")],
+            [check for line in lines if (check := parse(line))])
+
+
+def test_every_issue_has_a_log_and_no_log_is_of_none() -> None:
+    named = {code for log in LOGS for code in codes(log)}
+    assert named == {issue.code for issue in ISSUES}
+    for log in LOGS:
+        assert sum(line.startswith("@@ ") for line in log.read_text().splitlines()) == len(
+            read(log)[1]), log
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+def test_each_log_is_claimed_by_its_issues_alone(log: Path) -> None:
+    lines, checks = read(log)
+    for before in ([], REAL[:5]):
+        found = diagnose([*before, *lines], ISSUES, checks)
+        assert [item.issue.code for item in found] == codes(log)
+        assert all(not item.spared for item in found)
+
+
+def test_the_log_of_a_real_healthy_run_shows_nothing() -> None:
+    assert any("Application startup complete" in line for line in REAL)
+    assert diagnose(REAL, ISSUES) == ()
+
+
+@pytest.mark.parametrize("log", [log for log in LOGS if read(log)[1]], ids=lambda log: log.stem)
+def test_a_check_that_passed_shows_no_issue(log: Path) -> None:
+    lines, checks = read(log)
+    good = [check.model_copy(update={"status": Status.PASS}) for check in checks]
+    shown = {item.issue.code for item in diagnose(lines, ISSUES, good)}
+    assert shown < set(codes(log))
+
+
+@pytest.mark.parametrize(("code", "flags"), [
+    ("F30", "{'model': '/m', 'enable_auto_tool_choice': True, 'tool_call_parser': 'hermes'}"),
+    ("F24", "{'tool_call_parser': 'gemma4', 'model': '/m', 'reasoning_parser': 'gemma4'}")])
+def test_the_launch_flags_tell_a_stale_template_from_a_missing_parser(code: str, flags: str
+                                                                      ) -> None:
+    check = Check(check="reasoning: asked", status=Status.FAIL,
+                  detail="'No.'; reasoning was asked for and is empty")
+    found = diagnose([f"INFO non-default args: {flags}"], ISSUES, [check])
+    assert [item.issue.code for item in found] == [code]
 
 
 @pytest.mark.parametrize(("code", "line"), MORE)
