@@ -70,34 +70,53 @@ def show_explanation(code: str, entry: Explanation) -> None:
     console.out(f"{code}{number}: {entry.title}\n{entry.meaning}\n{entry.remedy}")
 
 
-def write_sarif(reports: Sequence[GateReport], path: Path) -> None:
-    """Write the findings of all reports as one SARIF 2.1.0 file."""
-    write_text(path, json.dumps(sarif(reports), indent=1) + "\n")
+def write_sarif(reports: Sequence[GateReport], path: Path, locks: Path | None = None) -> None:
+    """Write the findings of all reports as one SARIF 2.1.0 file; see ``sarif``."""
+    write_text(path, json.dumps(sarif(reports, locks), indent=1) + "\n")
 
 
-def sarif(reports: Sequence[GateReport]) -> dict[str, Any]:
-    """Return a SARIF log: one run, a rule for each code that was found."""
+def sarif(reports: Sequence[GateReport], locks: Path | None = None) -> dict[str, Any]:
+    """Return a SARIF log: one run, a rule for each code that was found.
+
+    A finding of a locked wheel points to its line of the lock, read in the folder ``locks``.
+    """
     found = [(report, one) for report in reports for one in report.findings]
     codes = sorted({one.code for _, one in found})
+    lines = {report.subject: _lock_lines(report, locks) for report in reports}
     rules = [{"id": code, "shortDescription": {"text": explanations()[code].title},
               "fullDescription": {"text": explanations()[code].meaning},
               "help": {"text": explanations()[code].remedy}} for code in codes]
     return {"$schema": SARIF, "version": "2.1.0", "runs": [{
         "tool": {"driver": {"name": "sparkyard gate", "informationUri": REPOSITORY,
                             "rules": rules}},
-        "results": [_result(report, one, codes.index(one.code)) for report, one in found]}]}
+        "results": [_result(report, one, codes.index(one.code), lines[report.subject])
+                    for report, one in found]}]}
 
 
-def _result(report: GateReport, one: Finding, rule: int) -> dict[str, Any]:
+def _lock_lines(report: GateReport, locks: Path | None) -> Sequence[str]:
+    if locks is None:
+        return ()
+    try:
+        return (locks / Path(_file_of(report)).name).read_text("utf-8").splitlines()
+    except OSError:
+        return ()  # an image or loose wheels, or a lock that is not in this folder
+
+
+def _result(report: GateReport, one: Finding, rule: int, lock: Sequence[str]) -> dict[str, Any]:
     place = f"{one.wheel}/{one.file}".strip("/") or report.subject
     mark = "\0".join((report.subject, one.code, place, one.expected, one.what))
+    fingerprint = hashlib.sha256(mark.encode()).hexdigest()
+    line = next((number for number, text in enumerate(lock, 1)
+                 if one.wheel and f'"{one.wheel}"' in text), 1)
     return {
         "ruleId": one.code, "ruleIndex": rule, "level": LEVELS[one.severity],
         "message": {"text": f"{one.what}. {one.next_step}"},
         "locations": [{"physicalLocation": {"artifactLocation": {
-            "uri": _file_of(report)}}, "logicalLocations": [
+            "uri": _file_of(report)}, "region": {"startLine": line}}, "logicalLocations": [
                 {"fullyQualifiedName": place, "kind": "resource"}]}],
-        "partialFingerprints": {"finding/v1": hashlib.sha256(mark.encode()).hexdigest()},
+        # GitHub goes by the second alone; made from the line's text, as it would be without, one
+        # alert would stand for all findings of a wheel.
+        "partialFingerprints": {"finding/v1": fingerprint, "primaryLocationLineHash": fingerprint},
         "properties": {"number": one.number, "wheel": one.wheel, "file": one.file,
                        "expected": one.expected, "found": one.found}}
 

@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     _refuse_nonsense(options)
     reports = _reports(options)
     if options.sarif:
-        report_gate.write_sarif(reports, options.sarif)
+        report_gate.write_sarif(reports, options.sarif, options.matrix.parent / "locks")
     if options.json:
         console.document([as_json(report) for report in reports])
     else:
@@ -67,9 +67,15 @@ def _refuse_nonsense(options: argparse.Namespace) -> None:
     if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
         raise UsageError("cells, --wheels and --image are three different questions",
                          where="command line", next_step="ask one of them at a time")
-    if options.sarif and (options.sarif.is_dir() or not options.sarif.parent.is_dir()):
+    if options.sarif and not _writable(options.sarif):
         raise UsageError("no file can be written there", where=f"--sarif {options.sarif}",
-                         next_step="name a file in a folder that exists")
+                         next_step="name a file in a folder, which is made where it is missing")
+
+
+def _writable(path: Path) -> bool:
+    """Say whether a file could be written: no folder is there, and what it is in is one."""
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    return not path.is_dir() and above.is_dir()
 
 
 def _reports(options: argparse.Namespace) -> list[GateReport]:

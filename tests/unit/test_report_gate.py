@@ -56,6 +56,18 @@ def test_no_two_results_have_the_same_fingerprint() -> None:
     assert len(marks) == len(set(marks)) > 5
 
 
+def test_a_finding_points_to_its_wheel_in_the_lock(tmp_path: Path) -> None:
+    report = a_report("tf5-slim")
+    wheel = next(one.wheel for one in report.findings if one.wheel)
+    (tmp_path / "tf5-slim.toml").write_text(f'[a]\n[b]\nfile = "x-{wheel}"\nfile = "{wheel}"\n')
+    for folder, expected in ((tmp_path, {1, 4}), (tmp_path / "no", {1}), (None, {1})):
+        results = report_gate.sarif([report], folder)["runs"][0]["results"]
+        lines = {one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results}
+        assert lines == expected
+        assert len({one["partialFingerprints"]["primaryLocationLineHash"]
+                    for one in results}) == len(results)
+
+
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
     report_gate.write_sarif([a_report()], tmp_path / "results" / "gate.sarif")
     jsonschema.validate(json.loads((tmp_path / "results" / "gate.sarif").read_text()), SCHEMA)

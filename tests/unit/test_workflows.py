@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def test_actions_are_pinned_by_commit_with_their_version_beside(path: Path) -> N
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
     assert lines
     for line in lines:
-        assert re.search(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+        assert re.search(r"uses: [\w-]+(/[\w-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -60,6 +61,21 @@ def test_every_nightly_step_is_one_nox_call_of_a_session_that_exists() -> None:
         assert match[1] in known
     order = [call.split()[2] for call in calls]
     assert order == ["plan", "lock", "gate", "build", "smoke", "push", "propose"]
+
+
+def test_nightly_puts_the_gates_findings_on_the_code_scanning_page() -> None:
+    job = jobs(ROOT / ".github" / "workflows" / "nightly.yml")["cell"]
+    assert job["permissions"] == {"contents": "write", "pull-requests": "write",
+                                  "security-events": "write"}
+    gate, upload = next(pair for pair in itertools.pairwise(job["steps"])
+                        if "-s gate" in pair[0].get("run", ""))
+    assert upload["uses"].startswith("github/codeql-action/upload-sarif@")
+    written = re.search(r'--sarif "(.+)"', gate["run"])
+    assert written
+    assert written[1].replace("$CELL", "${{ matrix.cell }}") == upload["with"]["sarif_file"]
+    assert job["env"]["CELL"] == "${{ matrix.cell }}"
+    assert "${{ matrix.cell }}" in upload["with"]["category"]  # else cells replace each other's
+    assert "!cancelled()" in upload["if"]  # the gate's own no is what the page is for
 
 
 def test_nightly_moves_no_tag() -> None:
