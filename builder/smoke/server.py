@@ -33,16 +33,10 @@ def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: 
     is a folder to serve in the place of the recipe's. Raises EngineError where the engine or the
     container was stopped from outside: what was seen until then is no verdict.
     """
-    with _server(engine, image, cell, recipe, root, model) as box:
-        seen.gpus = gpus_in(box) if cell.is_cuda else ()
-        watch = Watch(box, Log(box, seen.log),
-                      Boot(scale=10.0 if emulated else 1.0, durations=seen.phases))
-        booted = watch.boot()
-        on_check(booted)
-        if booted.status is Status.PASS:
-            client = Client(box.published_port(PORT), recipe.model.name)
-            await_health(client, HEALTH_WITHIN_S)
-            on_check(template_check(box, recipe, _loaded(recipe)))
+    with booted(engine, image, cell, recipe, root, seen, on_check, emulated=emulated,
+                model=model) as (watch, client):
+        if client:
+            on_check(template_check(watch.box, recipe, _loaded(recipe)))
             ask(client, recipe.capabilities, on_check, lambda: watch.gone(client))
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
@@ -51,6 +45,27 @@ def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: 
             on_check(healthy)
     for check in log_checks(recipe.log, seen.log, is_cuda=cell.is_cuda):
         on_check(check)
+
+
+@contextmanager
+def booted(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path, seen: Seen,
+           on_check: OnCheck, *, emulated: bool, model: Path | None = None
+           ) -> Iterator[tuple[Watch, Client | None]]:
+    """Keep the recipe's server, booted, while the block runs; no client where it did not come up.
+
+    The boot is a check of its own, handed to ``on_check``.
+    """
+    with _server(engine, image, cell, recipe, root, model) as box:
+        seen.gpus = gpus_in(box) if cell.is_cuda else ()
+        watch = Watch(box, Log(box, seen.log),
+                      Boot(scale=10.0 if emulated else 1.0, durations=seen.phases))
+        result = watch.boot()
+        on_check(result)
+        client = None
+        if result.status is Status.PASS:
+            client = Client(box.published_port(PORT), recipe.model.name)
+            await_health(client, HEALTH_WITHIN_S)
+        yield watch, client
 
 
 @contextmanager
