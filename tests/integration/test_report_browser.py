@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from report_records import HOSTILE, full_record, hostile_record
+from report_records import HOSTILE, a_bench, full_record, hostile_record
 
 from builder.report_html import html
 from tests.integration.browser import NAMES, Browser, program, started
@@ -58,7 +58,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both kinds on one page: all that a good record shows, and a hostile one."""
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(html([full_record(), hostile_record()]), encoding="utf-8")
+    path.write_text(html([full_record(bench=a_bench()), hostile_record()]), encoding="utf-8")
     return path
 
 
@@ -100,6 +100,17 @@ def test_a_request_and_its_answer_unfold(browser: Browser, page: Path) -> None:
     browser.click(FIRST_CLOSED)
     assert browser.ask(f"[window.mine.open, {seen}]") == [True, True]
     assert "2 and 2?" in browser.ask("window.mine.innerText")
+
+
+def test_token_rates_are_drawn_where_they_belong(browser: Browser, page: Path) -> None:
+    browser.screen(1200)
+    browser.open(page)
+    at = browser.ask("""[...document.querySelector('svg').querySelectorAll('circle')].map(one => {
+        const dot = one.getBoundingClientRect(), axis = one.parentElement.getBoundingClientRect();
+        return (dot.left + dot.width / 2 - axis.left) / axis.width })""")
+    assert at == pytest.approx([0.41, 0.4182, 0.4018], abs=0.005)
+    heading = browser.ask("document.querySelector('.plots').parentElement.innerText")
+    assert "on a CPU (two cores)" in heading.split("\n")[0]
 
 
 def test_what_failed_is_read_without_a_click(browser: Browser, page: Path) -> None:

@@ -127,6 +127,14 @@ def test_token_rates_are_plotted_and_say_where_they_are_from() -> None:
     assert drawn[0].end == 100.0
     assert drawn[0].rows[0].samples == pytest.approx((0.41, 0.4182, 0.4018))
     assert drawn[0].rows[0].figure == "41 ± 2.0 %"
+    seen = Seen(html([full_record(bench=a_bench())]))
+    assert seen.tags.count("circle") == 3 * 6
+    assert "on a CPU (two cores)" in seen.text
+    assert "pp2048: not in a context of 1024 tokens" in seen.text
+
+
+def test_a_record_without_a_benchmark_has_no_plot() -> None:
+    assert "svg" not in Seen(html([full_record()])).tags
 
 
 @pytest.mark.parametrize(("largest", "end"), [(0.03, 0.03), (9.1, 10.0), (84.0, 100.0),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from markdown_it import MarkdownIt
-from report_records import full_record, hostile_record
+from report_records import a_bench, full_record, hostile_record
 
 from builder.report_markdown import TEXT, escaped, fenced, markdown
 from builder.smoke.verdict import Check, Status
@@ -89,6 +89,14 @@ def test_several_records_are_chapters() -> None:
     assert re.findall("^## .*$", page, flags=re.MULTILINE) == [
         "## FAILED: smoke cpu, level 2", "## FAILED: smoke tf5-slim, level 2"]
     assert page.count("not verified on GB10") == 1
+
+
+def test_token_rates_say_where_they_were_measured() -> None:
+    page = markdown([full_record(bench=a_bench())])
+    rates = page[page.index("<summary>token rates"):]
+    assert "measured on a CPU (two cores)" in rates
+    assert "| Decode, one request | pp128 tg32 (c2) | 82 ± 2.0 % | tok/s |" in rates
+    assert "not measured: pp2048" in rates
 
 
 def test_plain_words_stay_as_they_are() -> None:
