@@ -20,10 +20,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from builder.bench.series import Bench, Cell, Conditions, Metric, Series
+from builder.bench.series import Bench, Cell, Comparison, Conditions, Finding, Metric, Series
 from builder.bench.welch import Difference, welch_error
 from builder.errors import UsageError
-from builder.matrix import Frozen
 
 MARGIN = 0.03  # slower by less is nobody's business
 ALPHA = 0.01  # chance of any false alarm in one comparison
@@ -31,51 +30,8 @@ DRIFT = 0.005  # standard deviation between two boots; assumed, to be measured o
 TESTED: tuple[Metric, ...] = ("decode", "aggregate", "prefill")  # "ttft" says what prefill says
 
 
-class Finding(Frozen):
-    """One question and its answer: the change as a fraction, its 95 % interval, the p-value.
-
-    ``change`` is -0.08 for 8 % slower. ``p`` is corrected by Holm's method.
-    """
-
-    metric: Metric
-    what: str
-    cells: int
-    change: float
-    low: float
-    high: float
-    p: float
-
-    @property
-    def regression(self) -> bool:
-        """Say whether it is significantly slower by more than the margin."""
-        return self.p < ALPHA
-
-    def __str__(self) -> str:
-        """Return the size with its interval: ``decode c1: -8.1 % (95 %: -9.4 to -6.8 %)``."""
-        return (f"{self.metric} {self.what}: {100 * self.change:+.1f} % "
-                f"(95 %: {100 * self.low:+.1f} to {100 * self.high:+.1f} %)")
-
-
-class Comparison(Frozen):
-    """A benchmark beside its baseline: what was compared and what could not be."""
-
-    baseline_vllm: str
-    vllm: str
-    findings: tuple[Finding, ...]
-    only_in_one: tuple[str, ...] = ()
-
-    @property
-    def regressions(self) -> tuple[Finding, ...]:
-        """Return the regressions, groups first; a cell is named only where no group says it."""
-        slow = [finding for finding in self.findings if finding.regression]
-        groups = [finding for finding in slow if finding.cells > 1]
-        said = {finding.metric for finding in groups}
-        return (*groups, *(finding for finding in slow
-                           if finding.cells == 1 and finding.metric not in said))
-
-
-def compare(baseline: Bench, new: Bench) -> Comparison:
-    """Hold ``new`` against ``baseline``; raises UsageError where they are not comparable."""
+def compare(baseline: Bench, new: Bench, name: str = "") -> Comparison:
+    """Hold ``new`` against ``baseline``, called ``name``; raises UsageError where none can be."""
     refuse_unlike(baseline.conditions, new.conditions)
     old, fresh = _by_key(baseline.series), _by_key(new.series)
     shared = [key for key in fresh if key in old]
@@ -83,7 +39,7 @@ def compare(baseline: Bench, new: Bench) -> Comparison:
         raise UsageError("the baseline has no cell of the grid in common with this benchmark",
                          where="--baseline", next_step="run the same grid")
     return Comparison(
-        baseline_vllm=baseline.vllm, vllm=new.vllm,
+        baseline=name, baseline_vllm=baseline.vllm,
         findings=judge([(old[key], fresh[key]) for key in shared]),
         only_in_one=tuple(sorted(f"{metric} {cell.name}" for metric, cell
                                  in old.keys() ^ fresh.keys() if metric in TESTED)))
@@ -151,4 +107,5 @@ def _by_key(series: Iterable[Series]) -> Mapping[tuple[Metric, Cell], Series]:
 def _finding(metric: Metric, what: str, cells: int, found: Difference, p: float) -> Finding:
     low, high = found.interval()
     return Finding(metric=metric, what=what, cells=cells, change=math.expm1(found.estimate),
-                   low=math.expm1(low), high=math.expm1(high), p=p)
+                   low=math.expm1(low), high=math.expm1(high), p=p,
+                   regression=p < ALPHA)

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from builder.matrix import Frozen
+from builder.smoke.gpu import Where
 
 Metric = Literal["prefill", "decode", "aggregate", "ttft"]
-Place = Literal["gb10", "gpu", "cpu", "emulated", "unseen"]
 UNITS: Mapping[Metric, str] = {
     "prefill": "tok/s", "decode": "tok/s", "aggregate": "tok/s", "ttft": "ms"}
-PLACES: Mapping[Place, str] = {
+PLACES: Mapping[Where, str] = {
     "gb10": "on a GB10", "gpu": "on a GPU that is no GB10", "cpu": "on a CPU",
     "emulated": "on an emulated CPU", "unseen": "on hardware that was not seen"}
 LEAST_RUNS = 2  # of one run there is no spread, and nothing can be said about a difference
@@ -81,7 +81,7 @@ class Conditions(Frozen):
     is of the text that prompts are cut from.
     """
 
-    where: Place
+    where: Where
     hardware: str
     model: str
     revision: str
@@ -97,10 +97,50 @@ class Conditions(Frozen):
         return f"{PLACES[self.where]} ({self.hardware})"
 
 
+class Finding(Frozen):
+    """One question of a comparison: the change as a fraction, its 95 % interval, the p-value.
+
+    ``change`` is -0.08 for 8 % slower. ``p`` is corrected for the number of questions, and
+    ``regression`` what ``builder.bench.compare`` makes of it.
+    """
+
+    metric: Metric
+    what: str
+    cells: int
+    change: float
+    low: float
+    high: float
+    p: float
+    regression: bool
+
+    def __str__(self) -> str:
+        """Return the size with its interval: ``decode c1: -8.1 % (95 %: -9.4 to -6.8 %)``."""
+        return (f"{self.metric} {self.what}: {100 * self.change:+.1f} % "
+                f"(95 %: {100 * self.low:+.1f} to {100 * self.high:+.1f} %)")
+
+
+class Comparison(Frozen):
+    """A benchmark beside its baseline: what was compared and what could not be."""
+
+    baseline: str
+    baseline_vllm: str
+    findings: tuple[Finding, ...]
+    only_in_one: tuple[str, ...] = ()
+
+    @property
+    def regressions(self) -> tuple[Finding, ...]:
+        """Return the regressions, groups first; a cell is named only where no group says it."""
+        slow = [finding for finding in self.findings if finding.regression]
+        groups = [finding for finding in slow if finding.cells > 1]
+        said = {finding.metric for finding in groups}
+        return (*groups, *(finding for finding in slow
+                           if finding.cells == 1 and finding.metric not in said))
+
+
 class Bench(Frozen):
     """One benchmark: its conditions, what was tested, its series, and llama-benchy's own JSON.
 
-    ``left_out`` says which cells of the grid the server's context cannot hold.
+    ``left_out`` says which cells of the grid were not measured or not whole, and why.
     """
 
     conditions: Conditions
@@ -108,4 +148,5 @@ class Bench(Frozen):
     seconds: float
     left_out: tuple[str, ...] = ()
     series: tuple[Series, ...]
+    comparison: Comparison | None = None
     llama_benchy: Mapping[str, Any]

@@ -13,8 +13,8 @@ SENTENCES = 8000  # about 600 kB, longer than any context that is measured
 WHO = ("the keeper of the lighthouse", "a retired engineer", "my neighbour's daughter",
        "the last passenger", "an old cartographer", "the baker at the corner",
        "her younger brother", "the night nurse", "a travelling clockmaker", "the mayor's secretary",
-       "the ferryman", "a student of botany", "the orchestra's cellist", "the man in the grey coat", "their grandmother",
-       "the captain's clerk", "a locksmith from the north", "the librarian")
+       "the ferryman", "a student of botany", "the orchestra's cellist", "the man in the grey coat",
+       "their grandmother", "the captain's clerk", "a locksmith from the north", "the librarian")
 DID = ("counted", "remembered", "painted", "repaired", "sold", "described", "carried away",
        "measured", "hid", "inherited", "photographed", "lost", "translated", "refused", "ordered",
        "drew a plan of", "wrote a letter about", "asked for")

@@ -5,12 +5,13 @@ The tail is one smooth integral over a finite interval, so no library of statist
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST_DF = 200.0  # beyond, the tail is taken for that of 200: a little wider than the normal one
-STEPS = 400  # of Simpson's rule; the error is far below one part in a million
+STEPS = 200  # of Simpson's rule; the error is below one part in a million
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Difference:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the two-sided confidence interval."""
-        reach = quantile((1 - level) / 2, self.df) * self.error
+        reach = quantile((1 - level) / 2, round(min(self.df, MOST_DF), 1)) * self.error
         return self.estimate - reach, self.estimate + reach
 
 
@@ -48,12 +49,13 @@ def tail(t: float, df: float) -> float:
     return min(0.5, scale * total * width / 3)
 
 
+@functools.cache
 def quantile(p: float, df: float) -> float:
     """Return the t that is exceeded with probability ``p`` (below one half)."""
     low, high = 0.0, 1.0
     while tail(high, df) > p:
         high *= 2
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle, df) > p else (low, middle)
     return high

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from builder.matrix import Frozen
 from builder.process import Result
 
-Where = Literal["gb10", "gpu", "cpu", "emulated"]
+Where = Literal["gb10", "gpu", "cpu", "emulated", "unseen"]  # unseen: a server found running
 QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
 GB10, GB10_CAPABILITY = "GB10", "12.1"
 WITHIN_S = 60.0
