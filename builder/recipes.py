@@ -60,9 +60,13 @@ class Model(Frozen):
 
 
 class Capabilities(Frozen):
-    """What the model can do through this server; each is a set of smoke probes."""
+    """What the model can do through this server; each is a set of smoke probes.
+
+    A model that is not ``general`` says only what it was trained to say word for word.
+    """
 
     text: bool = True
+    general: bool = True
     tools: bool = False
     reasoning: bool = False
     vision: bool = False

@@ -44,9 +44,9 @@ class Client:
         return {"model": self.model, "temperature": 0, "max_tokens": 64,
                 "messages": [{"role": "user", "content": question}], **options}
 
-    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+    def chat(self, body: dict[str, Any], timeout: float = TIMEOUT_S) -> dict[str, Any]:
         """Ask and return the whole answer; raises Unanswered."""
-        answer: dict[str, Any] = self._post(body).json()
+        answer: dict[str, Any] = self._post(body, timeout=timeout).json()
         return answer
 
     def events(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -91,15 +91,26 @@ class Client:
         return {row[0]: float(row[1]) for row in rows
                 if len(row) == 2 and not BULK.search(row[0])}
 
-    def _post(self, body: dict[str, Any], *, stream: bool = False) -> requests.Response:
-        response = self._send("POST", "/v1/chat/completions", json=body, stream=stream)
+    def context_length(self) -> int:
+        """Return the tokens that a request and its answer may take; raises Unanswered."""
+        models = self._send("GET", "/v1/models").json()["data"]
+        found = next((one for one in models if one["id"] == self.model), None)
+        if not found or not found.get("max_model_len"):
+            raise Unanswered(f"/v1/models does not say the max_model_len of {self.model}")
+        return int(found["max_model_len"])
+
+    def _post(self, body: dict[str, Any], *, stream: bool = False,
+              timeout: float = TIMEOUT_S) -> requests.Response:
+        response = self._send("POST", "/v1/chat/completions", json=body, stream=stream,
+                              timeout=timeout)
         if response.status_code != 200:
             raise Unanswered(f"status {response.status_code}: {response.text[:500]}")
         return response
 
     def _send(self, method: str, path: str, **options: Any) -> requests.Response:
         try:
-            return self._session.request(method, self.base + path, timeout=TIMEOUT_S, **options)
+            return self._session.request(method, self.base + path,
+                                         **{"timeout": TIMEOUT_S, **options})
         except requests.RequestException as error:
             raise Unanswered(f"no answer: {error}") from error
 

@@ -5,8 +5,10 @@ No model runs here; it shows that the battery is quiet on right answers and loud
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +17,18 @@ from threading import Lock, Thread
 from typing import Any
 
 KNOWN = Path(__file__).parents[1] / "fixtures" / "train_tiny_gemma4" / "dialogues.json"
+LENGTH = 2048  # tokens of context; a token is a word here
 Message = dict[str, Any]
+# What a sound model says of what the tiny one was never taught, by a part of the question.
+GENERAL = {
+    "how a tide comes about": "The moon pulls at the water, so that it rises and falls each day.",
+    "List everything you see": "A house and a tree on grass; the sun in a blue sky.",
+    "colour and the shape": "1. A red circle. 2. A blue square. 3. A green triangle.",
+    "in one sentence": "It is plain white.",
+}
+PNG = b"\x89PNG\r\n"
+LOOP = ("search_web", {"query": "population of Paris", "max_results": 1}), (
+    "calculate", {"expression": "2 * 2100000"})
 
 
 class Fake:
@@ -28,9 +41,11 @@ class Fake:
         self.fault: Callable[[Message, dict[str, Any]], None] = lambda message, body: None
         self.status: Callable[[int], int] = lambda number: 200
         self.logprob: float | None = -0.1
-        self.cut = self.leaks = self.lenient = False
+        self.cut = self.leaks = self.lenient = self.frozen = self.endless = False
         self.finish = ""
-        self.asked = self.running = self.prompted = 0
+        self.health = 200
+        self.held = 0.0  # of the KV cache, when nothing runs
+        self.asked = self.running = self.prompted = self.generated = self.succeeded = 0
         self.lock = Lock()
 
     def reply(self, body: dict[str, Any]) -> Message:
@@ -44,7 +59,40 @@ class Fake:
                     and [(m["role"], m.get("content")) for m in heard[:len(said)]] == said
                     and len(heard) > len(said)):
                 return copy.deepcopy(heard[len(said)])
-        raise KeyError(said)
+        return general(body)
+
+
+def words(body: dict[str, Any]) -> list[str]:
+    """Return the words of a request: what counts as its tokens."""
+    contents = [message.get("content") or "" for message in body["messages"]]
+    return " ".join(text if isinstance(text, str) else text[-1]["text"]
+                    for text in contents).split()
+
+
+def pictures(body: dict[str, Any]) -> list[bytes]:
+    """Return the images of a request; raises ValueError for one that is none."""
+    parts = [part["image_url"]["url"] for message in body["messages"]
+             if isinstance(message.get("content"), list) for part in message["content"][:-1]]
+    found = [base64.b64decode(url.partition(",")[2]) for url in parts]
+    if not all(one.startswith(PNG) for one in found):
+        raise ValueError("not a picture")
+    return found
+
+
+def general(body: dict[str, Any]) -> Message:
+    """Answer as a model would that knows more than the dialogues."""
+    text, turns = " ".join(words(body)), [m for m in body["messages"] if m["role"] == "tool"]
+    if "one tool after the other" in text:
+        if len(turns) == len(LOOP):
+            return {"content": "It is 4,200,000."}
+        name, given = LOOP[len(turns)]
+        return {"content": None, "tool_calls": [{"id": f"c{len(turns)}", "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given)}}]}
+    if "passwords" in text:
+        return {"content": " and ".join(re.findall(r"gate is (\w+)\.", text))}
+    if text.endswith("What is the capital of France?"):
+        return {"content": "The capital of France is Paris."}
+    return {"content": next(said for part, said in GENERAL.items() if part in text)}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,10 +104,20 @@ class Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def do_GET(self) -> None:
-        """Answer ``/health`` and ``/metrics``."""
-        text = (f'vllm:num_requests_running{{engine="0"}} {self.fake.running}\n'
-                f'vllm:prompt_tokens_total{{engine="0"}} {self.fake.prompted}\n')
-        self._send(200, text.encode())
+        """Answer ``/health``, ``/metrics`` and ``/v1/models``."""
+        fake = self.fake
+        if self.path == "/health":
+            self._send(fake.health, b"")
+        elif self.path == "/v1/models":
+            models = {"data": [{"id": "tiny", "max_model_len": LENGTH}]}
+            self._send(200, json.dumps(models).encode())
+        else:
+            rows = {"num_requests_running": fake.running, "num_requests_waiting": 0,
+                    "kv_cache_usage_perc": fake.held, "prompt_tokens_total": fake.prompted,
+                    "generation_tokens_total": fake.generated,
+                    "request_success_total": fake.succeeded}
+            self._send(200, "".join(f'vllm:{name}{{engine="0"}} {value}\n'
+                                    for name, value in rows.items()).encode())
 
     def do_POST(self) -> None:
         """Answer one chat request."""
@@ -67,10 +125,14 @@ class Handler(BaseHTTPRequestHandler):
         fake = self.fake
         with fake.lock:
             fake.asked += 1
-            fake.prompted += 10
             status = fake.status(fake.asked)
         bad = (not body["messages"] or body["max_tokens"] < 1 or body["model"] != "tiny"
-               or isinstance(body["temperature"], str))
+               or isinstance(body["temperature"], str)
+               or (len(words(body)) + body["max_tokens"] > LENGTH and not fake.endless))
+        try:
+            pictures(body)
+        except ValueError:
+            bad = True
         if status != 200 or (bad and not fake.lenient):
             self._send(400 if bad else status, b"{}")
             return
@@ -81,7 +143,13 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, message: Message, body: dict[str, Any]) -> None:
         fake, finish = self.fake, self.fake.finish or (
             "tool_calls" if message.get("tool_calls") else "stop")
-        usage = {"completion_tokens": min(8, body["max_tokens"])}
+        usage = {"completion_tokens": min(8, body["max_tokens"]),
+                 "prompt_tokens": len(words(body))}
+        with fake.lock:
+            if not fake.frozen:
+                fake.prompted += usage["prompt_tokens"]
+                fake.generated += usage["completion_tokens"]
+                fake.succeeded += 1
         if not body.get("stream"):
             logprobs = {"content": [{"logprob": fake.logprob, "top_logprobs": []}]}
             self._send(200, json.dumps({"usage": usage, "choices": [{

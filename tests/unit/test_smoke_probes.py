@@ -9,17 +9,18 @@ import pytest
 
 from builder.recipes import Capabilities
 from builder.smoke.client import Client, Unanswered, assemble
-from builder.smoke.probes import ask, kinds, run
+from builder.smoke.probes import ask, counters, run
 from builder.smoke.probes.cases import Case, battery
-from builder.smoke.verdict import Check, Status, passed
+from builder.smoke.verdict import Status, passed
 from tests.unit.fake_openai import Fake, Message, serving
 
-ABLE = Capabilities(tools=True, reasoning=True)
+TINY = Capabilities(general=False, tools=True, reasoning=True)
+ABLE = Capabilities(tools=True, reasoning=True, vision=True)
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, Fake]]:
-    monkeypatch.setattr(kinds, "FREE_WITHIN_S", 0.5)
+    monkeypatch.setattr(counters, "FREE_WITHIN_S", 0.5)
     with serving() as (port, fake):
         yield Client(port, "tiny"), fake
 
@@ -34,20 +35,40 @@ def fails(client: Client, name: str) -> str:
     return found.detail
 
 
-def test_a_healthy_server_passes_all(served: tuple[Client, Fake]) -> None:
-    checks = ask(served[0], ABLE)
-    assert [check for check in checks if check.status is not Status.PASS] == [
-        Check(check="vision", status=Status.NOT_APPLICABLE,
-              detail="the recipe says that it does not see")]
+@pytest.mark.parametrize("able", [TINY, ABLE])
+def test_a_healthy_server_passes_all(served: tuple[Client, Fake], able: Capabilities) -> None:
+    checks = ask(served[0], able)
+    states = {check.status for check in checks}
+    assert states == {Status.PASS, Status.NOT_APPLICABLE}, [
+        check for check in checks if check.status not in (Status.PASS, Status.NOT_APPLICABLE)]
     assert passed(checks)
+
+
+def beyond(able: Capabilities) -> dict[str, str]:
+    found = {case.name: case.inapplicable(able) for case in battery().cases}
+    return {name: why for name, why in found.items() if why}
 
 
 def test_what_the_recipe_does_not_give_is_not_applicable_and_says_why(
         served: tuple[Client, Fake]) -> None:
-    checks = [check for check in ask(served[0], Capabilities()) if check.check != "vision"]
-    beyond = [check for check in checks if check.status is Status.NOT_APPLICABLE]
-    assert len(beyond) == sum(case.needs != "text" for case in battery().cases) > 10
-    assert all(check.detail.startswith("the recipe does not give") for check in beyond)
+    blind = Capabilities()
+    checks = ask(served[0], blind)
+    assert {check.check: check.detail for check in checks
+            if check.status is Status.NOT_APPLICABLE} == beyond(blind)
+    assert "the recipe does not give the model vision" in beyond(blind).values()
+    assert len(beyond(blind)) > 10
+
+
+def test_the_tiny_model_and_a_real_one_share_all_but_a_few_cases() -> None:
+    """What either is not asked stands in the data, and each has its own of the same kind."""
+    assert set(beyond(ABLE)) == {
+        "text: long answer", "text: long answer, streamed", "tools: full loop",
+        "context: filled to nine tenths"}
+    assert {name for name in beyond(TINY) if not name.startswith("vision") and "picture" not in name
+            } == {"text: essay", "text: essay, streamed", "tools: loop in words",
+                  "context: needles at the start and in the middle"}
+    assert "word for word" in beyond(TINY)["text: essay"]
+    assert "embedded model was trained" in beyond(ABLE)["tools: full loop"]
 
 
 def content(text: str) -> Callable[[Message, dict[str, Any]], None]:
@@ -85,6 +106,17 @@ def arguments(change: Callable[[str], str]) -> Callable[[Message, dict[str, Any]
     ("reasoning: not asked", lambda message, body: message.update(reasoning="Hm."),
      "reasoning was not asked for"),
     ("structured output", content('{"country": "France"}'), "'capital' is a required property"),
+    ("vision: drawn scene", content("I cannot see any picture."), "expected 'house'"),
+    ("vision: drawn scene", content("A house beside a tree under a grey sky."), "expected 'sun'"),
+    ("vision: drawn scene, streamed", content("A cat on a sofa."), "expected 'tree'"),
+    ("vision: three pictures", content("A blue square, a red circle and a green triangle."),
+     "expected circle, square, triangle in this order"),
+    ("vision: three pictures", content("A red circle."), "expected 'blue'"),
+    ("context: filled to nine tenths", content("Once upon a time"), "expected 'Paris'"),
+    ("context: needles at the start and in the middle", content("It is tungsten."),
+     "expected 'marigold'"),
+    ("text: formula of water", content("It is CO2."), "expected 'H2O' or 'H₂O'"),
+    ("text: essay", content("The wind does it."), "expected 'moon'"),
     ("16 requests at once", content("It is Rome."), "text: capital of France"),
 ])
 def test_each_fault_is_caught_by_name(
@@ -109,9 +141,17 @@ def test_log_probabilities_are_numbers(served: tuple[Client, Fake], value: float
 
 
 @pytest.mark.parametrize(("name", "value", "probe", "words"), [
+    ("endless", True, "refused: longer than the context", "status 200, not 4xx"),
+    ("health", 503, "refused: longer than the context", "/health no longer answers 200"),
+    ("health", 503, "vision: 12,000 by 12,000 pixels", "/health no longer answers 200"),
+    ("frozen", True, "metrics: four answers counted", "request_success_total moved by 0"),
+    ("frozen", True, "cancelled stream", "prompt_tokens_total did not move"),
+    ("held", 0.5, "metrics: four answers counted", "vllm:kv_cache_usage_perc is 0.5"),
+    ("held", 0.5, "cancelled stream", "vllm:kv_cache_usage_perc is 0.5"),
+    ("running", 2, "metrics: four answers counted", "vllm:num_requests_running is 2"),
     ("finish", "length", "text: code", "it ended with 'length'"),
     ("cut", True, "text: streamed", "without [DONE]"),
-    ("leaks", True, "cancelled stream", "still run"),
+    ("leaks", True, "cancelled stream", "num_requests_running is"),
     ("lenient", True, "refused: no messages", "status 200, not 4xx"),
 ])
 def test_the_server_itself_is_at_fault(served: tuple[Client, Fake], name: str, value: Any,
@@ -119,6 +159,63 @@ def test_the_server_itself_is_at_fault(served: tuple[Client, Fake], name: str, v
     client, fake = served
     setattr(fake, name, value)
     assert words in fails(client, probe)
+
+
+@pytest.mark.parametrize("said", ["H2O", "It is H₂O.", "$\\text{H}_2\\text{O}$", "H_2O"])
+def test_any_spelling_of_a_fact_will_do(served: tuple[Client, Fake], said: str) -> None:
+    client, fake = served
+    fake.fault = content(said)
+    assert run(client, case("text: formula of water")).status is Status.PASS
+
+
+def test_the_prompt_is_as_long_as_it_says(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    sent = []
+    fake.fault = lambda message, body: sent.append(body)
+    found = run(client, case("context: needles at the start and in the middle"))
+    assert found.status is Status.PASS, found
+    text = sent[-1]["messages"][-1]["content"]
+    assert 0.88 * 2048 < len(text.split()) < 0.92 * 2048
+    assert text.index("marigold") < 60
+    assert 0.45 < text.index("tungsten") / len(text) < 0.55
+    assert "of 2048 tokens)" in found.answer
+
+
+def test_a_prompt_that_is_cut_off_is_caught_by_its_count(served: tuple[Client, Fake],
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    client, _ = served
+    whole = client.chat
+
+    def cut(body: dict[str, Any], timeout: float = 9) -> dict[str, Any]:
+        got = whole(body, timeout)
+        got["usage"]["prompt_tokens"] = min(got["usage"]["prompt_tokens"], 1024)
+        return got
+
+    monkeypatch.setattr(client, "chat", cut)
+    assert "counts 1024 tokens" in fails(client, "context: filled to nine tenths")
+
+
+def test_a_picture_that_kills_the_request_is_caught(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.status = lambda number: 500
+    assert "status 500" in fails(client, "vision: 12,000 by 12,000 pixels")
+
+
+def test_a_request_shows_its_pictures_by_name(served: tuple[Client, Fake]) -> None:
+    found = run(served[0], case("vision: drawn scene"))
+    assert "picture:house" in found.request
+    assert "base64" not in found.request
+
+
+def test_a_server_that_never_answers_ends_the_questions(
+        served: tuple[Client, Fake], monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(body: dict[str, Any]) -> dict[str, Any]:
+        raise Unanswered("no answer: Read timed out. (read timeout=300.0)")
+    monkeypatch.setattr(served[0], "chat", silent)
+    first, *others = ask(served[0], TINY)
+    assert first.status is Status.FAIL
+    assert {one.detail for one in others} - set(beyond(TINY).values()) == {
+        "not asked: the server hangs"}
 
 
 def test_another_answer_at_temperature_0_is_caught(served: tuple[Client, Fake]) -> None:
@@ -130,7 +227,7 @@ def test_another_answer_at_temperature_0_is_caught(served: tuple[Client, Fake]) 
 def test_one_500_in_ten_is_flaky_and_no_pass(served: tuple[Client, Fake]) -> None:
     client, fake = served
     fake.status = lambda number: 500 if number % 10 == 0 else 200
-    checks = ask(client, ABLE)
+    checks = ask(client, TINY)
     flaky = [check for check in checks if check.status is Status.FLAKY]
     assert flaky
     assert all("500" in check.detail and "asked again" in check.detail for check in flaky)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from builder.recipes import Capabilities
 from builder.smoke.client import Client, Unanswered
-from builder.smoke.probes.cases import Case, battery, body
+from builder.smoke.probes.cases import Case, battery, plain
 from builder.smoke.probes.kinds import KINDS
 from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
@@ -22,18 +22,21 @@ def ask(client: Client, able: Capabilities, on_check: OnCheck = unheard,
     checks: list[Check] = []
     end = ""
     for case in battery().cases:
-        if end:
+        if beyond := case.inapplicable(able):
+            check = _not_asked(case, beyond)
+        elif end:
             check = _not_asked(case, f"not asked: {end}")
-        elif getattr(able, case.needs):
-            check = run(client, case)
-            end = gone() if check.status is Status.FAIL else ""
         else:
-            check = _not_asked(case, f"the recipe does not give the model {case.needs}")
+            check = run(client, case)
+            end = _stuck(check) or gone() if check.status is Status.FAIL else ""
         checks.append(check)
         on_check(check)
-    on_check(sees := Check(check="vision", status=Status.NOT_APPLICABLE, detail=(
-        "no vision probe exists yet" if able.vision else "the recipe says that it does not see")))
-    return [*checks, sees]
+    return checks
+
+
+def _stuck(check: Check) -> str:
+    """Say of a question that was never answered, nor when it was asked again, that it hangs."""
+    return "the server hangs" if check.detail.count("timed out") > 1 else ""
 
 
 def run(client: Client, case: Case) -> Check:
@@ -47,7 +50,7 @@ def run(client: Client, case: Case) -> Check:
         wrong += f"; asked again: {still or repr(again) + ' is right'}"
     return Check(check=case.name, status=status, seconds=time.monotonic() - started, answer=text,
                  detail=f"{text[:200]!r}" + (f"; {wrong}" if wrong else ""),
-                 request=json.dumps(body(case, client.model), ensure_ascii=False))
+                 request=json.dumps(plain(case, client.model), ensure_ascii=False))
 
 
 def _try(client: Client, case: Case) -> tuple[str, str]:

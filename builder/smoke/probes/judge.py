@@ -23,7 +23,7 @@ def problems(case: Case, answer: dict[str, Any]) -> Iterator[str]:
     message = choice["message"]
     calls = message.get("tool_calls") or []
     ends = ("tool_calls", "stop") if calls and case.stream else (
-        "tool_calls",) if calls else ("stop",)
+        "tool_calls",) if calls else case.ends
     if choice["finish_reason"] not in ends:
         yield f"it ended with {choice['finish_reason']!r}, not {ends[0]!r}"
     if not 0 < usage["completion_tokens"] <= case.max_tokens:
@@ -42,12 +42,22 @@ def of_text(case: Case, text: str) -> Iterator[str]:
         yield f"tag {tag!r} leaks into the content"
     if not text and not case.calls:
         yield "the content is empty"
-    yield from (f"expected {word!r} in the answer" for word in case.contains
-                if word.casefold() not in text.casefold())
+    yield from missing(case, text.casefold())
     yield from (f"refused {word!r} in the answer" for word in case.lacks if word in text)
     schema = case.options.get("response_format", {}).get("json_schema", {}).get("schema")
     if schema:
         yield from (f"structured output: {wrong}" for wrong in invalid(text, schema))
+
+
+def missing(case: Case, text: str) -> Iterator[str]:
+    """Yield what an answer, in lower case, should hold and does not, or not in that order."""
+    for wanted in case.contains:
+        words = (wanted,) if isinstance(wanted, str) else wanted
+        if not any(word.casefold() in text for word in words):
+            yield f"expected {' or '.join(map(repr, words))} in the answer"
+    places = [text.find(word.casefold()) for word in case.order]
+    if -1 in places or places != sorted(places):
+        yield f"expected {', '.join(case.order)} in this order"
 
 
 def of_reasoning(case: Case, message: dict[str, Any]) -> Iterator[str]:

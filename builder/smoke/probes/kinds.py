@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable
-from typing import Any
 
 from builder.smoke.client import Client
 from builder.smoke.probes.at_once import at_once
-from builder.smoke.probes.cases import Case, Kind, battery, body
+from builder.smoke.probes.cases import SHORT, Case, Kind, battery, body
+from builder.smoke.probes.context import filled, overfull
+from builder.smoke.probes.counters import cancelled, counted
 from builder.smoke.probes.judge import judge
-
-FREE_WITHIN_S = 15.0
-Asked = tuple[str, str]
+from builder.smoke.probes.said import Asked, said
 
 
 def answer(client: Client, case: Case) -> Asked:
@@ -22,13 +19,6 @@ def answer(client: Client, case: Case) -> Asked:
     asked = body(case, client.model)
     got = client.assembled(asked) if case.stream else client.chat(asked)
     return said(got), judge(case, got)
-
-
-def said(got: dict[str, Any]) -> str:
-    """Return the message as text: its content, or its tool calls."""
-    message = got["choices"][0]["message"]
-    return message.get("content") or json.dumps(message.get("tool_calls") or "",
-                                                ensure_ascii=False)
 
 
 def twice(client: Client, case: Case) -> Asked:
@@ -64,7 +54,7 @@ def loop(client: Client, case: Case) -> Asked:
 def together(client: Client, case: Case) -> Asked:
     """Ask ``times`` plain questions at once: every answer must be right."""
     facts = [other for other in battery().cases if other.kind == "answer"
-             and other.needs == "text" and other.max_tokens <= 128]
+             and other.needs == "text" and other.max_tokens <= SHORT]
     asked = [facts[number % len(facts)] for number in range(case.times)]
     found = at_once(lambda one: answer(Client(client.port, client.model), one), asked)
     wrong = [f"{one.name}: {bad}" for one, (_, bad) in zip(asked, found, strict=True) if bad]
@@ -87,20 +77,14 @@ def refused(client: Client, case: Case) -> Asked:
     return str(status), wrong or ("" if client.healthy() else "/health no longer answers 200")
 
 
-def cancelled(client: Client, case: Case) -> Asked:
-    """Leave a stream after its first piece: the server's running count falls back to 0."""
-    before = client.metric("vllm:prompt_tokens_total")
-    client.abandon(body(case, client.model))
-    end = time.monotonic() + FREE_WITHIN_S
-    while (running := client.metric("vllm:num_requests_running")) and time.monotonic() < end:
-        time.sleep(0.2)
-    if running:
-        return "", f"{running:.0f} request(s) still run {FREE_WITHIN_S:.0f} s after they were left"
-    if client.metric("vllm:prompt_tokens_total") <= before:
-        return "", "vllm:prompt_tokens_total did not move"
-    return "the slot is free", ""
+def survived(client: Client, case: Case) -> Asked:
+    """Send what may be too much: an answer or a 4xx, and the server is healthy after."""
+    status = client.status(body(case, client.model))
+    wrong = "" if status == 200 or 400 <= status < 500 else f"status {status}"
+    return str(status), wrong or ("" if client.healthy() else "/health no longer answers 200")
 
 
 KINDS: dict[Kind, Callable[[Client, Case], Asked]] = {
     "answer": answer, "twice": twice, "loop": loop, "together": together, "logprobs": logprobs,
-    "refused": refused, "cancelled": cancelled}
+    "refused": refused, "cancelled": cancelled, "survived": survived, "filled": filled,
+    "overfull": overfull, "counted": counted}
