@@ -9,8 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from builder import console
+from builder.bench.series import Bench
 from builder.lock import write_text
 from builder.record import Record
+from builder.report_bench import plots
 from builder.report_text import one_line, visible
 from builder.report_view import NOT_GB10, place, title, unended, verdict, worst_first
 from builder.smoke.verdict import Status
@@ -28,11 +30,21 @@ def show(record: Record) -> None:
     if record.phases:
         console.out("boot: " + ", ".join(f"{one_line(name, DETAIL)} {console.seconds(value)}"
                                          for name, value in record.phases.items()))
+    if record.bench:
+        _show_rates(record.bench)
     for line in record.diagnosis:
         console.out(visible(line))
     if unended(record):
         console.out(one_line(unended(record), 10 * DETAIL))
     console.out(verdict_line(record))
+
+
+def _show_rates(bench: Bench) -> None:
+    """Print the token rates, with the place where they were measured above them."""
+    rows = [(plot.title, row.name, row.figure, plot.unit)
+            for plot in plots(bench) for row in plot.rows]
+    console.table(f"token rates, measured {one_line(bench.conditions.place, DETAIL)}",
+                  ("what", "cell", "mean and spread", "unit"), rows)
 
 
 def show_all(records: Sequence[Record]) -> None:
@@ -53,9 +65,8 @@ def text(records: Sequence[Record]) -> str:
 def verdict_line(record: Record) -> str:
     """Return the last line: the verdict, the time, and where it was not seen."""
     elsewhere = "" if record.where == "gb10" else f"; {NOT_GB10} (measured: {record.where})"
-    cell = one_line(record.cell, DETAIL)
-    return (f"{verdict(record)}: {cell} level {record.level} in "
-            f"{console.seconds(record.seconds)}{elsewhere}")
+    what = title(record).removeprefix("smoke ").replace(", level", " level")
+    return f"{verdict(record)}: {what} in {console.seconds(record.seconds)}{elsewhere}"
 
 
 def write_junit(record: Record, path: Path) -> None:

@@ -41,19 +41,20 @@ def ended(record: Record, clock: str = "", proc: Path = PROC) -> Record:
 
 
 def smoke_runs(proc: Path = PROC) -> bool:
-    """Say whether a smoke run goes on on this machine; True where the system does not tell."""
+    """Say whether a smoke test or benchmark runs on this machine; True where nothing tells."""
     if not (proc / "self").exists():
         return True
     return any(map(_is_smoke, proc.glob("[0-9]*/cmdline")))
 
 
 def _is_smoke(command: Path) -> bool:
-    """Look for ``… sparkyard … smoke …`` or ``python -m builder … smoke …``."""
+    """Look for ``sparkyard … smoke …`` or ``python -m builder … bench …``."""
     try:
         words = command.read_text(encoding="utf-8", errors="replace").split("\0")
     except OSError:  # it has ended by now, or is another user's
         return False
-    return "smoke" in words and any(Path(word).name in ("sparkyard", "builder") for word in words)
+    return any(word in ("smoke", "bench") for word in words) and any(
+        Path(word).name in ("sparkyard", "builder") for word in words)
 
 
 def identity(path: Path) -> str:

@@ -39,7 +39,7 @@ def _template() -> Template:
             report_view.verdict, report_view.title, report_view.place, report_view.summary,
             report_view.counts, report_view.timeline, report_view.worst_first,
             report_view.family, report_view.facts, report_view.when, report_view.unended,
-            report_view.bench_of, plots, console.seconds)},
+            plots, console.seconds)},
         colour=_colour, css_class=_css_class, css=_css(), kinds=KINDS, SEEN=SEEN,
         NOT_CLAIMED=NOT_CLAIMED)
     return environment.from_string(_text("report_page.jinja"))

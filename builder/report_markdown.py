@@ -17,7 +17,6 @@ from builder.report_bench import plots
 from builder.report_text import cut, one_line, pretty, visible
 from builder.report_view import (
     BAD,
-    bench_of,
     facts,
     place,
     summary,
@@ -68,9 +67,8 @@ def _chapter(record: Record) -> Iterator[str]:
     good = [_evidence(check) for check in checks if check.status not in BAD and check.request]
     if good:
         yield _folded(f"requests and answers of {len(good)} other checks", "\n".join(good))
-    bench = bench_of(record)
-    if bench:
-        yield _folded("token rates", "\n".join(_rates(bench)))
+    if record.bench:
+        yield _folded("token rates", "\n".join(_rates(record.bench)))
     yield _folded("the run", "\n".join(_run(record)))
 
 

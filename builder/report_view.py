@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder import console
-from builder.bench.series import Bench
 from builder.record import Record
 from builder.report_text import one_line
 from builder.smoke.verdict import Check, Status
@@ -55,8 +54,9 @@ def unended(record: Record) -> str:
 
 
 def title(record: Record) -> str:
-    """Return what was tested."""
-    return f"smoke {one_line(record.cell, NAME)}, level {record.level}"
+    """Return what was run, and on what."""
+    cell = one_line(record.cell, NAME)
+    return f"bench {cell}" if record.level == "bench" else f"smoke {cell}, level {record.level}"
 
 
 def when(time: str) -> str:
@@ -75,12 +75,6 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
     yield "started", when(record.started)
     yield "took", console.seconds(record.seconds)
     yield "log", record.log
-
-
-def bench_of(record: Record) -> Bench | None:
-    """Return the benchmark of a record that holds one."""
-    bench: Bench | None = getattr(record, "bench", None)
-    return bench
 
 
 def _model(record: Record) -> str:

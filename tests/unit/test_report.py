@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from report_records import a_bench, full_record
 
 from builder.report import NOT_GB10, junit, show, verdict_line, write_junit
 from builder.smoke.verdict import Check, Status
@@ -36,6 +37,15 @@ def test_a_run_that_was_cut_off_is_an_error_in_junit() -> None:
 def test_what_was_cut_off_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     show(a_record().model_copy(update={"state": "interrupted", "reason": "the disk is full"}))
     assert "the disk is full" in capsys.readouterr().out
+
+
+def test_token_rates_stand_below_the_place_of_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    show(full_record(bench=a_bench(), level="bench"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "bench cpu, measured: cpu; not verified on GB10"
+    above = lines.index("token rates, measured on a CPU (two cores)")
+    assert next(line for line in lines if "82 ± 2.0 %" in line) in lines[above:]
+    assert lines[-1].startswith("FAILED: bench cpu in")
 
 
 def test_a_verdict_elsewhere_says_so() -> None:

@@ -60,7 +60,8 @@ def test_every_nightly_step_is_one_nox_call_of_a_session_that_exists() -> None:
         assert match, call
         assert match[1] in known
     order = [call.split()[2] for call in calls]
-    assert order == ["plan", "lock", "gate", "build", "smoke", "push", "propose"]
+    assert order == ["plan", "lock", "gate", "build", "smoke", "report", "report", "push",
+                     "propose"]
 
 
 def test_nightly_puts_the_gates_findings_on_the_code_scanning_page() -> None:
