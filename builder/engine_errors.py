@@ -42,6 +42,11 @@ KNOWN = (
            r"failed to receive status", r"context canceled"),
           EngineError, "the Docker engine stopped half-way",
           "see the engine's own log, bring it up (`nox -s engine`), run the same command again"),
+    Known((r"could not select device driver", r"nvidia-container-cli: initialization error",
+           r"failed to discover GPU vendor from CDI"), EngineError,
+          "this engine has no GPU to give",
+          "run it on a machine with one and NVIDIA's container toolkit, or look into the image "
+          "without: `sparkyard smoke CELL --level 1a`"),
     Known((r"exec format error",), EngineError,
           "this engine cannot run programs of the image's platform",
           "run `nox -s engine` for arm64 emulation, or name an arm64 builder: --builder NAME"),

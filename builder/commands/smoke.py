@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from builder import console, report
@@ -42,8 +43,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Run one level on one cell, keep the record and the log, return 1 on a negative verdict."""
+    _refuse_unwritable(options.json, options.junit)
     workspace = open_workspace(options.matrix)
-    cell = _one(workspace, options)
+    cell = one_cell(workspace, options)
     lock = load_for(cell, workspace.locks)
     recipe = load_recipe(workspace.root, options.recipe)
     check_pin(recipe, cell, lock)
@@ -52,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
     level = options.level or default_level(cell, engine.info.platform)
     run = Run(workspace, engine, cell, lock, level, recipe,
               _folder(workspace, recipe, level, options.model), reference,
-              _image(engine, reference, cell), foreign=bool(options.image))
+              local_image(engine, reference, cell), foreign=bool(options.image))
     writer = RecordWriter(records_folder(workspace.cache), begun(run))
     try:
         with kept(writer):
@@ -63,6 +65,17 @@ def execute(options: argparse.Namespace) -> int:
     _tell(record, options)
     console.info(f"record: {writer.path}\nlog: {workspace.cache / record.log}")
     return 0 if record.passed else 1
+
+
+def _refuse_unwritable(*paths: Path | None) -> None:
+    """Refuse a file that cannot be written before the minutes that a run takes."""
+    for path in paths:
+        if path is None or str(path) == "-":
+            continue
+        there = next(folder for folder in path.absolute().parents if folder.exists())
+        if path.is_dir() or not there.is_dir() or not os.access(there, os.W_OK):
+            raise UsageError("no file can be written there", where=str(path),
+                             next_step="name a file in a folder of yours")
 
 
 def _tell(record: Record, options: argparse.Namespace) -> None:
@@ -82,7 +95,8 @@ def default_level(cell: Cell, host: str) -> Level:
     return "2" if cell.platform == host else "1b"
 
 
-def _one(workspace: Workspace, options: argparse.Namespace) -> Cell:
+def one_cell(workspace: Workspace, options: argparse.Namespace) -> Cell:
+    """Return the cell that the command line means; raises UsageError where it means several."""
     axes = {"base": options.base} if options.base else None
     cells = select(workspace.cells, [options.cell], axes)
     if len(cells) != 1:
@@ -91,7 +105,8 @@ def _one(workspace: Workspace, options: argparse.Namespace) -> Cell:
     return cells[0]
 
 
-def _image(engine: Engine, reference: str, cell: Cell) -> ImageFacts:
+def local_image(engine: Engine, reference: str, cell: Cell) -> ImageFacts:
+    """Return the engine's image of that name; raises EngineError where it has none."""
     image = engine.inspect(reference)
     if image is None:
         raise EngineError("there is no image to test", where=reference,

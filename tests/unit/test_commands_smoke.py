@@ -1,0 +1,42 @@
+"""``smoke``'s own choices: the level that a host can show, the model, what is refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.cli import run
+from builder.commands.smoke import default_level
+from builder.engine_errors import explain
+from builder.errors import EngineError
+from builder.workspace import open_workspace
+
+ROOT = Path(__file__).parents[2]
+MATRIX = ["--matrix", str(ROOT / "matrix.toml")]
+
+
+@pytest.mark.parametrize(("cell", "host", "level"), [
+    ("cpu", "linux/amd64", "2"), ("cpu", "linux/arm64", "1b"), ("cpu-arm64", "linux/arm64", "2"),
+    ("tf5-slim", "linux/arm64", "1a"), ("tf5-slim", "linux/amd64", "1a")])
+def test_the_highest_level_that_a_host_can_show(cell: str, host: str, level: str) -> None:
+    cells = {cell.id: cell for cell in open_workspace(ROOT / "matrix.toml").cells}
+    assert default_level(cells[cell], host) == level
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(
+        option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "below.json"):
+        assert run([*MATRIX, "smoke", "cpu", option, str(path)]) == 2
+        assert "no file can be written there" in capsys.readouterr().err
+
+
+def test_an_engine_without_a_gpu_is_told_as_such() -> None:
+    said = ('Error response from daemon: could not select device driver "" with capabilities: '
+            "[[gpu]]\nError: failed to start containers: 3ad31e\n")
+    error = explain(said, "starting r/tf5:tf5")
+    assert isinstance(error, EngineError)
+    assert error.what.splitlines()[0] == "starting r/tf5:tf5: this engine has no GPU to give"
+    assert "--level 1a" in error.next_step
