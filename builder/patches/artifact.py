@@ -7,9 +7,10 @@ address in any registry; the tag keeps it from being collected as garbage.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from builder.errors import NetworkError
 from builder.lock import LockedPatch
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = "patches"
 MEDIA_TYPE = "text/x-diff"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
+TIMEOUT_S = (5.0, 30.0)  # to connect, and of silence
 
 
 def reference(registry: str, sha256: str) -> str:
@@ -66,7 +68,18 @@ def _client(registry: str) -> OrasClient:
     """Return a client; Docker too speaks plain HTTP to a registry of this machine alone."""
     # Imported here: it takes longer to import than a build with nothing to do may last.
     from oras.client import OrasClient
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        def send(self, *args: Any, **options: Any) -> Any:
+            return super().send(*args, **{**options, "timeout": TIMEOUT_S})
+
+    class Once(OrasClient):  # type: ignore[misc]
+        # oras asks a registry that is not there six times, for two minutes in all.
+        do_request = OrasClient.do_request.__wrapped__
 
     host = registry.partition("/")[0]
-    return OrasClient(hostname=host, insecure=host.rpartition(":")[0] in LOOPBACK
-                      or host in LOOPBACK)
+    client = Once(hostname=host, insecure=LOOPBACK.fullmatch(host) is not None)
+    for scheme in ("http://", "https://"):
+        client.session.mount(scheme, Adapter())
+    return client

@@ -22,7 +22,7 @@ from builder.patches.upstream import Hosting
 
 RELEASES_ASKED = 12  # after the merge; one question each
 NOT_NEEDED = frozenset({Standing.UPSTREAM, Standing.SUPERSEDED})
-_SUPERSEDED = re.compile(r"(?:supersed|replac|favou?r|duplicate)[^\n#]{0,40}"
+_SUPERSEDED = re.compile(r"(?:(?:superseded|replaced) by|favou?r of|duplicate of)[^\n#]{0,60}?"
                          r"(?:#|/pull/)(?P<number>\d+)", re.IGNORECASE)
 
 

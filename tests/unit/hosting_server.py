@@ -36,6 +36,7 @@ class HostingServer:
     releases: list[dict[str, Any]] = field(default_factory=list)
     faults: list[tuple[int, dict[str, str]]] = field(default_factory=list)  # one for each request
     other_bytes: bytes = b""  # put before every diff
+    page: bytes = b""  # served in place of every diff
     requests: list[tuple[str, str, int]] = field(default_factory=list)  # path, accept, status
     headers: list[dict[str, str]] = field(default_factory=list)
 
@@ -107,7 +108,7 @@ class HostingServer:
         base, _, head = "/".join(rest).partition("...")
         merge_base = self.git("merge-base", base, head).strip()
         if accept.endswith(".diff"):
-            return 200, self.other_bytes + self.git("diff", merge_base, head).encode()
+            return 200, self.page or self.other_bytes + self.git("diff", merge_base, head).encode()
         ahead = int(self.git("rev-list", "--count", f"{base}..{head}"))
         behind = int(self.git("rev-list", "--count", f"{head}..{base}"))
         status = {(True, True): "diverged", (True, False): "ahead", (False, True): "behind",

@@ -1,0 +1,236 @@
+"""Declared patches into locks and back into bytes: found, kept, moved, lost, unresolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from patch_wheels import diff
+from patched_cells import FIRST, FIXED, Patched, patched_cell
+
+from builder.cli import run
+from builder.errors import IntegrityError, PatchError
+from builder.lock import Lock, load_for, read_lock
+from builder.patches import artifact
+from builder.patches.diffs import digest_of, find, keep, normal_form, place
+from builder.patches.load import load_series
+from builder.patches.stage import NO_SERIES
+
+OWN = diff("vllm/__init__.py", FIRST, 'WORD = "own"\n').decode()
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Patched]:
+    with patched_cell(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def resolved(at: Patched, monkeypatch: pytest.MonkeyPatch) -> Patched:
+    """Let ``lock`` find the wheels that are locked already, as no index has them."""
+    monkeypatch.setattr("builder.commands.lock.resolve", lambda cell, *_: read_lock(
+        at.workspace.locks / f"{cell.id}.toml").model_copy(update={"patches": ()}))
+    return at
+
+
+def refresh(at: Patched) -> int:
+    return run(["--matrix", str(at.matrix), "patch", "refresh"])
+
+
+def locked(at: Patched) -> Lock:
+    return load_for(at.cell, at.workspace.locks)
+
+
+def clear(at: Patched) -> None:
+    """Forget all bytes, as another machine has none."""
+    for path in (at.workspace.cache / "patches" / "bytes").iterdir():
+        path.unlink()
+
+
+def test_an_open_pull_request_is_locked_by_its_head_and_merge_base(at: Patched) -> None:
+    start = at.hosting.git("rev-parse", "main").strip()
+    at.hosting.commit({"vllm/other.py": "later\n"}, on="main")
+    at.hosting.open_pull(7, "fix")
+    at.declare()
+    assert refresh(at) == 0
+    patch = locked(at).patches[0]
+    assert (patch.base, patch.head) == (start, at.hosting.git("rev-parse", "fix").strip())
+    data = find(at.workspace.cache, patch.sha256)
+    assert data is not None
+    assert (b"+" + FIXED.encode()) in data
+    assert b"other.py" not in data
+    assert patch.size == len(data)
+
+
+def test_a_merged_one_is_locked_by_its_merge_commit(at: Patched) -> None:
+    commit = at.hosting.merge(7)
+    at.declare()
+    assert refresh(at) == 0
+    assert locked(at).patches[0].head == commit
+
+
+def test_commits_ranges_and_files(at: Patched) -> None:
+    head = at.hosting.git("rev-parse", "fix").strip()
+    (at.matrix.parent / "own.diff").write_text(OWN)
+    at.declare("one", commit=head)
+    at.declare("two", compare="main...fix")
+    at.declare("three", file="own.diff")
+    assert refresh(at) == 0
+    one, two, three = locked(at).patches
+    assert one.head == two.head == head
+    assert one.sha256 == two.sha256 != three.sha256
+    assert not three.head
+
+
+def test_a_repository_that_grows_changes_no_hash() -> None:
+    change = OWN.encode().replace(b"--- a", b"index 1234567..89abcde 100644\n--- a")
+    assert normal_form(change) == OWN.encode()
+    assert normal_form(change.replace(b"1234567", b"12345678")) == OWN.encode()
+    text = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-index a..b\n+a\rindex c..d\n"
+    assert normal_form(text) == text
+
+
+@pytest.mark.parametrize("how", ["pushed", "merged", "other bytes"])
+def test_what_moved_is_an_error_with_both_sides_until_it_is_accepted(
+        resolved: Patched, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    at = resolved
+    at.declare()
+    refresh(at)
+    old = locked(at).patches[0]
+    if how == "pushed":
+        at.hosting.commit({"vllm/__init__.py": 'WORD = "pushed"\n'}, on="fix")
+        at.hosting.open_pull(7, "fix")
+    elif how == "merged":
+        at.hosting.merge(7)
+    else:
+        at.hosting.other_bytes = b"diff --git a/t b/t\nnew file mode 100644\n"
+    capsys.readouterr()
+    assert run(["--matrix", str(at.matrix), "lock"]) == 6
+    said = capsys.readouterr().err
+    assert (old.head if how != "other bytes" else old.sha256) in said
+    assert "patch refresh" in said
+    assert locked(at).patches[0] == old
+    assert refresh(at) == 0
+    new = locked(at).patches[0]
+    assert new != old
+    assert (new.head if how != "other bytes" else new.sha256) in said
+    assert run(["--matrix", str(at.matrix), "lock"]) == 0
+
+
+def test_an_old_lock_outlives_a_force_push_in_the_cache(at: Patched) -> None:
+    at.declare()
+    refresh(at)
+    at.hosting.git("update-ref", "refs/heads/fix", "main")
+    at.hosting.git("reflog", "expire", "--expire=now", "--all")
+    at.hosting.git("gc", "-q", "--prune=now")
+    series = load_series(at.workspace, at.cell, locked(at))
+    assert FIXED.encode() in (series["vllm-cpu"][0].diff or b"")
+
+
+def test_lost_bytes_are_fetched_again_and_only_the_locked_ones_are_taken(at: Patched) -> None:
+    at.declare()
+    refresh(at)
+    clear(at)
+    assert load_series(at.workspace, at.cell, locked(at))["vllm-cpu"][0].diff
+    clear(at)
+    at.hosting.other_bytes = b"diff --git a/t b/t\nnew file mode 100644\n"
+    with pytest.raises(IntegrityError) as caught:
+        load_series(at.workspace, at.cell, locked(at))
+    assert caught.value.expected == locked(at).patches[0].sha256
+
+
+def test_locked_bytes_that_are_nowhere_stop_a_build(at: Patched) -> None:
+    at.declare(required=False)
+    refresh(at)
+    clear(at)
+    at.hosting.faults = [(404, {})] * 9
+    with pytest.raises(PatchError, match="is locked and cannot be had"):
+        load_series(at.workspace, at.cell, locked(at))
+    found = load_series(at.workspace, at.cell, locked(at), strict=False)["vllm-cpu"][0]
+    assert found.diff is None
+    assert "no such thing" in found.why
+
+
+@pytest.mark.parametrize(("required", "code"), [(True, 6), (False, 0)])
+def test_one_that_cannot_be_reached_is_unresolved_and_never_invented(
+        at: Patched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        required: bool, code: int) -> None:
+    at.declare(required=required, pull=404)
+    assert refresh(at) == 0
+    patch = locked(at).patches[0]
+    assert not patch.sha256
+    assert "no such thing" in patch.why
+    capsys.readouterr()
+    assert run(["--matrix", str(at.matrix), "patch", "status"]) == code
+    assert "unresolved" in capsys.readouterr().out
+    run(["--matrix", str(at.matrix), "plan"])
+    assert ("required patches are unresolved" in capsys.readouterr().out) is required
+
+
+def test_a_locked_one_stays_while_upstream_cannot_be_reached(resolved: Patched) -> None:
+    at = resolved
+    at.declare()
+    refresh(at)
+    before = locked(at)
+    at.hosting.faults = [(404, {})] * 3
+    assert run(["--matrix", str(at.matrix), "lock"]) == 0
+    assert locked(at) == before
+
+
+def test_a_file_that_changed_since_it_was_locked(at: Patched) -> None:
+    path = at.matrix.parent / "own.diff"
+    path.write_text(OWN)
+    at.declare(file="own.diff")
+    refresh(at)
+    path.write_text(OWN.replace("own", "other"))
+    with pytest.raises(PatchError, match="not what is locked"):
+        load_series(at.workspace, at.cell, locked(at))
+    assert refresh(at) == 0
+    assert load_series(at.workspace, at.cell, locked(at))
+
+
+@pytest.mark.parametrize("text", [None, "no diff at all\n"])
+def test_a_file_that_is_no_patch_is_a_mistake_and_no_outage(at: Patched, text: str | None) -> None:
+    if text is not None:
+        (at.matrix.parent / "own.diff").write_text(text)
+    at.declare(file="own.diff")
+    before = read_lock(at.workspace.locks / "probe.toml")
+    assert refresh(at) == 6
+    assert read_lock(at.workspace.locks / "probe.toml") == before
+
+
+def test_a_service_that_serves_no_diff_is_unresolved(at: Patched) -> None:
+    at.declare()
+    at.hosting.page = b"<html>please log in</html>\n"
+    assert refresh(at) == 0
+    assert "no diff" in locked(at).patches[0].why
+
+
+def test_take_revert_and_required_travel_from_the_matrix(at: Patched) -> None:
+    at.declare(revert=True, take=["vllm/*"], leave=["vllm/x.py"], required=False)
+    refresh(at)
+    found = load_series(at.workspace, at.cell, locked(at))["vllm-cpu"][0]
+    assert (found.undo, found.take, found.leave, found.required, found.tag) == (
+        True, ("vllm/*",), ("vllm/x.py",), False, "revert.7")
+
+
+def test_no_patch_no_question(resolved: Patched) -> None:
+    at = resolved
+    assert refresh(at) == 0
+    assert run(["--matrix", str(at.matrix), "lock"]) == 0
+    assert not at.hosting.requests
+    assert load_series(at.workspace, at.cell, locked(at)) == NO_SERIES
+
+
+def test_damaged_bytes_in_the_cache_are_removed(tmp_path: Path) -> None:
+    digest = keep(tmp_path, b"abc")
+    assert find(tmp_path, digest) == b"abc"
+    place(tmp_path, digest).write_bytes(b"abd")
+    assert find(tmp_path, digest) is None
+    assert not place(tmp_path, digest).exists()
+    assert find(tmp_path, digest_of(b"never kept")) is None
+
+
+def test_a_registry_that_is_not_there_has_no_patches() -> None:
+    assert artifact.pull("127.0.0.1:9/none", "0" * 64) is None
