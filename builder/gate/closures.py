@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from builder.cells import Cell
 from builder.errors import UsageError
@@ -36,6 +36,7 @@ def judge_wheels(paths: Sequence[Path], base: BaseFacts | None, cache_root: Path
     Where most of what they ask for is not among them, they are judged as parts of a closure.
     """
     started = time.monotonic()
+    _refuse_twice(paths)
     tags = [tag for path in paths for tag in _tags(path)]
     machine = _machine(tags) or (MACHINES[base.platform] if base else "aarch64")
     python = base.python if base and base.python else _python(tags)
@@ -94,6 +95,17 @@ def _tags(path: Path) -> frozenset[Tag]:
         raise UsageError(f"not the name of a wheel: {error}", where=str(path),
                          next_step="wheels keep the name that they were published under"
                          ) from error
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    """Refuse two wheels of one distribution: an installation has only one of them."""
+    first: dict[str, Path] = {}
+    for path in paths:
+        name = canonicalize_name(path.name.partition("-")[0])
+        if name in first:
+            raise UsageError(f"{name} is given twice, as {first[name].name} and {path.name}",
+                             where="--wheels", next_step="name one of them at a time")
+        first[name] = path
 
 
 def _machine(tags: Sequence[Tag]) -> str:

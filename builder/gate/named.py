@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.cells import Cell, select
@@ -40,11 +41,12 @@ def cells_on(cells: Sequence[Cell], patterns: Sequence[str], base: str | None) -
     if base is None:
         return select(cells, patterns)
     for pattern in patterns:
-        images = {cell.image for cell in select(cells, [pattern])}
-        bases = {cell.base_name for cell in cells if cell.image in images}
-        if base not in bases:
+        images = sorted({cell.image for cell in select(cells, [pattern])})
+        if not any(cell.base_name == base and (fnmatchcase(cell.id, pattern)
+                                               or fnmatchcase(cell.image, pattern))
+                   for cell in cells):
             raise UsageError(f'no cell of "{pattern}" has the base {base}', where="--base",
-                             next_step=f"it may have {_listed(bases)}")
+                             next_step="; ".join(_may_have(cells, image) for image in images))
     return select(cells, patterns, {"base": base})
 
 
@@ -65,6 +67,10 @@ def any_image(reference: str, platform: str | None, cache: Path, bases: Collecti
     except (EngineError, NetworkError) as error:
         error.next_step = "; ".join(filter(None, (error.next_step, known)))
         raise
+
+
+def _may_have(cells: Sequence[Cell], image: str) -> str:
+    return f"{image} may have {_listed({one.base_name for one in cells if one.image == image})}"
 
 
 def _listed(names: Iterable[str]) -> str:

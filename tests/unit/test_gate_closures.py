@@ -87,6 +87,12 @@ def test_wheels_must_have_a_wheels_name(tmp_path: Path) -> None:
         judge_wheels([path], None, tmp_path)
 
 
+def test_two_wheels_of_one_distribution_are_two_questions(tmp_path: Path) -> None:
+    pair = [make_wheel(tmp_path, {}, version=version) for version in ("1.0", "2.0")]
+    with pytest.raises(UsageError, match=r"thing is given twice, as thing-1.0.* and thing-2.0"):
+        judge_wheels(pair, None, tmp_path)
+
+
 def test_a_lone_wheel_is_a_part_and_its_closure_a_whole(tmp_path: Path) -> None:
     code = {"top/_C.abi3.so": elf_file(needed=["libbottom.so"])}
     top = make_wheel(tmp_path, code, name="top", requires=("middle", "bottom"))

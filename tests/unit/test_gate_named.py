@@ -39,10 +39,13 @@ def test_what_no_image_can_be_called(text: str) -> None:
 
 def test_a_base_that_the_cell_does_not_have_names_those_that_it_may_have(
         cells: tuple[Cell, ...]) -> None:
-    with pytest.raises(UsageError) as caught:
-        cells_on(cells, ["cpu"], "cuda")
-    assert caught.value.what == 'no cell of "cpu" has the base cuda'
-    assert caught.value.next_step == "it may have slim"
+    for pattern, known in (("cpu", "cpu may have slim"), ("tf5-slim", "tf5 may have cuda, slim")):
+        with pytest.raises(UsageError) as caught:
+            cells_on(cells, [pattern], "cuda")
+        assert caught.value.what == f'no cell of "{pattern}" has the base cuda'
+        assert caught.value.next_step == known
+    with pytest.raises(UsageError, match='no cell matches "cpx"'):
+        cells_on(cells, ["cpx"], "slim")
 
 
 def test_a_base_chooses_among_an_images_cells(cells: tuple[Cell, ...]) -> None:
