@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TextIO
 
 from builder.disk import disk_errors
@@ -20,7 +21,9 @@ class KeptLog(list[str]):
         """Begin an empty log; without a path it is kept in memory only."""
         super().__init__()
         self.failed: OSError | None = None
+        self._folder = path.parent if path else Path()
         self._file: TextIO | None = None
+        self._turn = Lock()  # a thread may still follow the log when it is closed
         if path:
             with disk_errors(path.parent, "while the log was begun"):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,25 +32,28 @@ class KeptLog(list[str]):
     def append(self, line: str) -> None:
         """Keep one more line."""
         super().append(line)
-        if self._file and not self.failed:
-            try:
-                self._file.write(line + "\n")
-            except OSError as error:
-                self.failed = error
+        with self._turn:
+            if self._file and not self.failed:
+                try:
+                    self._file.write(line + "\n")
+                except OSError as error:
+                    self.failed = error
 
     def raise_if_full(self) -> None:
         """Raise what the file system said of a line that could not be written (DiskError)."""
-        if self.failed and self._file:
-            with disk_errors(Path(self._file.name).parent, "while the log was written"):
+        if self.failed:
+            with disk_errors(self._folder, "while the log was written"):
                 raise self.failed
 
     def close(self) -> None:
-        """Close the file; the lines stay."""
-        if self._file:
-            try:
-                self._file.close()
-            except OSError as error:  # what could not be written when it came cannot be now
-                self.failed = error
+        """Close the file; the lines stay, and later ones are kept in memory only."""
+        with self._turn:
+            file, self._file = self._file, None
+            if file:
+                try:
+                    file.close()
+                except OSError as error:  # what could not be written when it came cannot be now
+                    self.failed = error
 
 
 @dataclass

@@ -213,10 +213,13 @@ def test_an_interrupted_run_keeps_what_it_saw(image: str, tmp_path: Path) -> Non
 
 def test_a_request_to_end_does_not_wait_for_answers_that_never_come(
         image: str, tmp_path: Path) -> None:
-    place = Place(tmp_path, POSING_STUCK="yes")
+    place = Place(tmp_path, POSING_STUCK="yes", POSING_PAUSE="0.1")
     child = place.smoke(image)
-    place.wait_for(child, 5)
-    time.sleep(3)  # by now four questions at once are stuck
+    place.wait_for(child, 1)
+    log = place.cache / place.record().log
+    while "stuck" not in log.read_text().splitlines():
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.1)
     child.send_signal(signal.SIGTERM)
     ended(child, 130)
     assert place.record().state == "interrupted"

@@ -96,7 +96,8 @@ def test_a_log_is_on_disk_line_by_line(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "x.log").read_text() == "one\n"
     log.append("two")
     log.close()
-    assert (list(log), (tmp_path / "logs" / "x.log").read_text()) == (["one", "two"],
+    log.append("a last word of the thread that follows it")
+    assert (log[:2], (tmp_path / "logs" / "x.log").read_text()) == (["one", "two"],
                                                                       "one\ntwo\n")
 
 
