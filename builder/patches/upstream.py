@@ -42,6 +42,8 @@ class Hosting:
         self._token = token if token is not None else (
             os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN") or "")
         self._known: dict[tuple[str, str], bytes] = {}
+        self._reached = False
+        self._away: SourceError | None = None
 
     def pull(self, repository: str, number: int) -> dict[str, Any]:
         """Return a pull request as the API describes it."""
@@ -93,10 +95,19 @@ class Hosting:
             raise SourceError("its answer is not JSON", retry=False) from error
 
     def _get(self, path: str, accept: str) -> bytes:
-        """Ask once a run; the answer of an earlier run counts while the service says so."""
+        """Ask once a run; the answer of an earlier run counts while the service says so.
+
+        A service that cannot be reached at all is not tried again in the same run.
+        """
+        if self._away is not None:
+            raise self._away
         known = self._known.get((path, accept))
         if known is None:
-            known = patiently(lambda: self._ask(path, accept), self._pace, threading.Event())
+            try:
+                known = patiently(lambda: self._ask(path, accept), self._pace, threading.Event())
+            except SourceError as failure:
+                self._away = None if self._reached else failure
+                raise
             self._known[path, accept] = known
         return known
 
@@ -110,6 +121,7 @@ class Hosting:
         if before is not None:
             headers["If-None-Match"] = etag
         with self._client.ask(self._api + path, headers) as reply:
+            self._reached = True
             if reply.status_code == 304 and before is not None:
                 return before
             if reply.status_code != 200:

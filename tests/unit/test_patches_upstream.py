@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hosting_server import HostingServer, serve_hosting
 
-from builder.http_client import Pace, SourceError
+from builder.http_client import Client, Pace, SourceError
 from builder.indexes import Sources
 from builder.patches.upstream import Hosting
 
@@ -134,10 +134,24 @@ def test_what_it_says_no_to_is_said_in_words(server: HostingServer, asks: Hostin
     assert len(server.requests) == 1
 
 
-def test_an_unreachable_service(tmp_path: Path) -> None:
+def test_an_unreachable_service_is_tried_once_a_run(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asks = Hosting(USER, tmp_path, api="http://127.0.0.1:9", token="", pace=NOW)
-    with pytest.raises(SourceError, match="no connection"):
-        asks.pull(REPOSITORY, 7)
+    tried: list[str] = []
+    ask = Client.ask
+    monkeypatch.setattr(Client, "ask", lambda client, url, headers: (
+        tried.append(url), ask(client, url, headers))[1])
+    for number in (7, 8):
+        with pytest.raises(SourceError, match="no connection"):
+            asks.pull(REPOSITORY, number)
+    assert len(tried) == NOW.attempts
+
+
+def test_a_refusal_of_one_thing_does_not_stop_the_others(server: HostingServer, asks: Hosting
+                                                         ) -> None:
+    with pytest.raises(SourceError):
+        asks.pull(REPOSITORY, 404)
+    assert asks.pull(REPOSITORY, 7)
 
 
 def test_releases_come_oldest_first_without_drafts(server: HostingServer, asks: Hosting) -> None:
