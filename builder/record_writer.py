@@ -10,10 +10,11 @@ from typing import Any
 
 from builder import console
 from builder.disk import disk_errors
-from builder.errors import DiskError, SparkyardError
+from builder.errors import DiskError, SparkyardError, UsageError
 from builder.record import Record, free_path, now, write_record
 from builder.smoke.verdict import Check
 
+OTHER_CACHE = "point SPARKYARD_CACHE at a folder of yours"
 BY_USER = "interrupted by the user (Ctrl-C) or by a request to end (SIGTERM)"
 
 
@@ -22,12 +23,19 @@ class RecordWriter:
 
     def __init__(self, folder: Path, record: Record,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        """Write the first state of ``record`` under a name of its own in ``folder``."""
+        """Write the first state of ``record`` under a name of its own in ``folder``.
+
+        Raises UsageError where nothing can be written at all, DiskError on a full disk.
+        """
         self._clock, self._began = clock, clock()
         self.path = free_path(folder, record)
         self.record = record.model_copy(
             update={"log": f"logs/{record.cell}/{self.path.stem}.log"})
-        self.note(state="running")
+        try:
+            self.note(state="running")
+        except OSError as error:
+            raise UsageError(f"the cache folder cannot be written: {error.strerror}",
+                             where=str(self.path.parent), next_step=OTHER_CACHE) from error
 
     def add(self, check: Check, **facts: Any) -> None:
         """Keep one more check, and what is known by then; raises DiskError on a full disk."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from builder import record, record_writer
-from builder.errors import DiskError, EngineError
+from builder.errors import DiskError, EngineError, UsageError
 from builder.record import free_path, read_record, write_record
 from builder.record_writer import BY_USER, RecordWriter, kept
 from builder.smoke.verdict import Check, Status
@@ -82,6 +82,12 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_record(
         writer.add(check("text"))
     assert [one.check for one in read_record(writer.path).checks] == ["boot"]
     assert "ends at the last check that could be written" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="the cache folder cannot be written"):
+        a_writer(tmp_path / "file")
 
 
 def test_two_runs_of_one_second_do_not_share_a_file_or_a_log(tmp_path: Path) -> None:
