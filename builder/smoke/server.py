@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder.cells import Cell
 from builder.engine import Container, Engine, RunSpec
-from builder.launch import PORT, served_path, server_command
+from builder.launch import PORT, TEMPLATE_FILE, served_path, server_command
 from builder.recipes import Recipe
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.gpu import gpus_in
@@ -17,7 +17,7 @@ from builder.smoke.log_lines import log_checks
 from builder.smoke.probes import ask
 from builder.smoke.readiness import Boot
 from builder.smoke.seen import Seen
-from builder.smoke.template import template_check
+from builder.smoke.template import TEMPLATE, template_check, template_copies
 from builder.smoke.verdict import OnCheck, Status
 from builder.smoke.watch import Watch, await_health, still_healthy
 
@@ -71,11 +71,11 @@ def booted(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path, s
 @contextmanager
 def _server(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
             model: Path | None = None) -> Iterator[Container]:
-    copies: tuple[tuple[Path, str], ...] = ()
+    copies = template_copies(recipe)
     if recipe.model.path:
-        copies = ((model or root / recipe.model.path, _loaded(recipe)),)
-    command = tuple(_loaded(recipe) if word == served_path(recipe) else word
-                    for word in server_command(recipe, cell))
+        copies += ((model or root / recipe.model.path, _loaded(recipe)),)
+    inside = {served_path(recipe): _loaded(recipe), TEMPLATE_FILE: TEMPLATE}
+    command = tuple(inside.get(word, word) for word in server_command(recipe, cell))
     spec = RunSpec(image, command, platform=cell.platform, env=dict(recipe.environment),
                    ports=(PORT,), shm_size="1g", copies=copies,
                    gpus="all" if cell.is_cuda else None)

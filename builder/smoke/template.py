@@ -9,12 +9,29 @@ import json
 from pathlib import Path
 
 from builder.engine import Container
-from builder.launch import TEMPLATE_FILE
+from builder.errors import UsageError
+from builder.launch import template_steps
 from builder.recipes import Recipe
 from builder.smoke.verdict import Check, Status
 
 NAME = "chat template"
+TEMPLATE = "/chat_template.jinja"  # in the container; copied, so no folder of its own
 SCRIPT = Path(__file__).parent / "inside" / "template.py"
+
+
+def template_copies(recipe: Recipe) -> tuple[tuple[Path, str], ...]:
+    """Return the template to copy in, where the recipe replaces the repository's own.
+
+    It lies where the command of `sparkyard recipe` expects it; raises UsageError where it does not.
+    """
+    steps = template_steps(recipe)
+    if not steps:
+        return ()
+    file = Path.cwd() / "chat_template.jinja"
+    if not file.is_file():
+        raise UsageError("the recipe serves another chat template than the model's own",
+                         where=str(file), next_step=f"run `{steps[0]}`")
+    return ((file, TEMPLATE),)
 
 
 def template_check(box: Container, recipe: Recipe, model: str) -> Check:
@@ -23,7 +40,7 @@ def template_check(box: Container, recipe: Recipe, model: str) -> Check:
     if stated is None:
         return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the recipe states none")
     revision = recipe.model.revision if recipe.model.repository else ""
-    said = box.exec(["python", "-", model, revision, TEMPLATE_FILE if stated.replace else ""],
+    said = box.exec(["python", "-", model, revision, TEMPLATE if stated.replace else ""],
                     stdin=SCRIPT.read_bytes())
     if said.returncode != 0:
         return Check(check=NAME, status=Status.FAIL,

@@ -14,8 +14,9 @@ import pytest
 
 from builder import process
 from builder.engine import Container
+from builder.errors import UsageError
 from builder.recipes import load_recipe
-from builder.smoke.template import SCRIPT, template_check
+from builder.smoke.template import SCRIPT, template_check, template_copies
 from builder.smoke.verdict import Status
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +89,15 @@ def test_the_file_of_the_command_line_wins(tmp_path: Path) -> None:
     said = subprocess.run([sys.executable, SCRIPT, TINY, "", given], capture_output=True, text=True,
                           check=True).stdout
     assert json.loads(said)["where"] == str(given)
+
+
+def test_one_that_replaces_the_models_own_must_lie_here(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    light = load_recipe(ROOT, "gemma4-31b-awq4-light")
+    with pytest.raises(UsageError, match="another chat template") as caught:
+        template_copies(light)
+    assert "curl" in caught.value.next_step
+    (tmp_path / "chat_template.jinja").write_text("x")
+    assert template_copies(light) == ((tmp_path / "chat_template.jinja", "/chat_template.jinja"),)
+    assert template_copies(RECIPE) == ()
