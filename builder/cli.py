@@ -26,6 +26,7 @@ COMMANDS = (
     "patch",
     "build",
     "smoke",
+    "bench",
     "report",
     "push",
     "diagnose",

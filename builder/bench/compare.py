@@ -9,8 +9,8 @@ it.
 
 A cell or a group is a regression when it is significantly *more* than ``MARGIN`` slower: the
 p-value of "at most 3 % slower", corrected for the number of such questions by Holm's method, is
-below ``ALPHA``. So over the whole comparison a false alarm happens at most about once in a hundred
-even where everything is really 3 % slower; ``python -m benchmarks.regressions`` measures it.
+below ``ALPHA``. ``python -m benchmarks.regressions`` measures what that gives: of a thousand
+comparisons two cry wolf where nothing changed, fifteen where all is slower by the margin itself.
 """
 
 from __future__ import annotations

@@ -24,10 +24,14 @@ class Grid(Frozen):
     runs: Annotated[int, Field(ge=LEAST_RUNS)] = 3
 
     @property
+    def cells(self) -> int:
+        """Return the number of cells."""
+        return len(self.pp) * len(self.tg) * len(self.depth) * len(self.concurrency)
+
+    @property
     def rounds(self) -> int:
-        """Return how many rounds of requests that is, warm-up included."""
-        cells = len(self.pp) * len(self.tg) * len(self.depth) * len(self.concurrency)
-        return cells * (self.runs + 1)
+        """Return how many rounds of requests that is, one to warm up each cell included."""
+        return self.cells * (self.runs + 1)
 
 
 FULL = Grid()

@@ -74,19 +74,25 @@ def parse(raw: Any, requests: Mapping[Cell, Sequence[Request]]
     for entry in report.benchmarks:
         if entry.is_context_prefill_phase:
             continue
-        asked = requests.get(entry.cell, ())
-        whole = _whole_runs(asked, entry.response_size)
-        runs = len({request.run for request in asked})
-        if len(whole) < runs:
-            missing.append(f"{entry.cell.name}: {runs - len(whole)} of {runs} runs, in which not "
-                           "every token that was asked for came with text")
-        for metric in NAMES:
-            found = _series(metric, entry, asked, whole)
-            if isinstance(found, Series):
-                series.append(found)
-            elif found:
-                missing.append(f"{metric} {entry.cell.name}: {found}")
+        found, lost = _cell(entry, requests.get(entry.cell, ()))
+        series += found
+        missing += [f"{entry.cell.name}: {why}" for why in lost]
     return tuple(series), tuple(missing)
+
+
+def _cell(entry: Entry, asked: Sequence[Request]) -> tuple[list[Series], list[str]]:
+    """Return the series of one cell, and why one is missing or shorter."""
+    runs = {request.run for request in asked}
+    whole = _whole_runs(asked, entry.response_size)
+    lost = []
+    if len(whole) < len(runs):
+        lost.append(f"{len(runs) - len(whole)} of {len(runs)} runs, since not every token that was "
+                    "asked for came with text")
+    if len(whole) < LEAST_RUNS:
+        return [], lost or [f"{len(runs)} runs, and {LEAST_RUNS} are needed"]
+    made = {metric: _series(metric, entry, asked, whole) for metric in NAMES}
+    return ([one for one in made.values() if isinstance(one, Series)],
+            lost + [f"{metric}: {why}" for metric, why in made.items() if isinstance(why, str)])
 
 
 def _whole_runs(asked: Sequence[Request], tokens: int) -> frozenset[int]:
@@ -96,23 +102,21 @@ def _whole_runs(asked: Sequence[Request], tokens: int) -> frozenset[int]:
 
 
 def _series(metric: Metric, entry: Entry, asked: Sequence[Request],
-            whole: frozenset[int]) -> Series | str:
-    """Return the series, or why there is none; empty where the metric does not exist there."""
+            whole: frozenset[int]) -> Series | str | None:
+    """Return the series, or why there is none; None where the metric does not exist there."""
     name = NAMES[metric][entry.concurrency > 1]
     if not name:
-        return ""
+        return None
     found: Values | None = getattr(entry, name)
+    values = found.values if found else ()
     owners = list(_owners(metric, asked, one_a_run=name not in A_REQUEST))
-    if found is None or len(found.values) != len(owners):
-        return (f"llama-benchy has {len(found.values) if found else 0} samples where its events "
-                f"tell of {len(owners)}")
-    by_run = itertools.groupby(zip(owners, found.values, strict=True), key=lambda pair: pair[0])
-    samples = [statistics.fmean(value for _, value in pairs) for run, pairs in by_run
-               if run in whole]
-    if len(samples) < LEAST_RUNS:
-        return f"{len(samples)} usable runs, and {LEAST_RUNS} are needed"
+    if len(values) != len(owners):
+        return f"llama-benchy has {len(values)} samples, its events tell of {len(owners)}"
+    by_run = itertools.groupby(zip(owners, values, strict=True), key=lambda pair: pair[0])
+    samples = tuple(statistics.fmean(value for _, value in pairs) for run, pairs in by_run
+                    if run in whole)
     try:
-        return Series(metric=metric, cell=entry.cell, samples=tuple(samples))
+        return Series(metric=metric, cell=entry.cell, samples=samples)
     except ValidationError as error:
         return error.errors()[0]["msg"].removeprefix("Value error, ")
 

@@ -119,7 +119,7 @@ def test_what_was_measured_lies_within_the_bounds(name: str) -> None:
 def test_every_recipe_reads_the_memory_out_of_the_log(name: str) -> None:
     names = {figure.name for figure in load_recipe(ROOT, name).log.figure}
     assert "concurrency at full length" in names
-    assert name == "tiny-gemma4" or "weights" in names
+    assert name.startswith("tiny-gemma4") or "weights" in names
 
 
 @pytest.mark.parametrize(("figure", "words"), [
