@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.record import Record, now, read_record
-
-SILENT_S = 6 * 3600.0  # a run writes at each phase and check; emulated ones may take five hours
-PROC = Path("/proc")
-TIME = "%Y-%m-%dT%H:%M:%SZ"
+from builder.record import Record, read_record
+from builder.report_running import PROC, goes_on
 
 
 def find(folder: Path, names: Sequence[str]) -> list[Record]:
@@ -25,50 +21,18 @@ def find(folder: Path, names: Sequence[str]) -> list[Record]:
     return [ended(read_record(path)) for path in paths]
 
 
-def ended(record: Record, clock: str = "", proc: Path = PROC) -> Record:
-    """Return a record that says its run goes on as interrupted, where it cannot be so.
-
-    A run that was killed has no time to say so. A record holds no process number, since it may be
-    published: what is asked is whether any smoke run goes on here.
-    """
-    last = record.updated or record.started
-    if record.state != "running" or (
-            smoke_runs(proc) and _seconds_between(last, clock or now()) < SILENT_S):
+def ended(record: Record, proc: Path = PROC) -> Record:
+    """Return a record that says its run goes on as interrupted, where that run is gone."""
+    if record.state != "running" or goes_on(record.started, proc):
         return record
     return record.model_copy(update={
-        "state": "interrupted",
-        "reason": f"its process is gone; the last that was heard of it is of {last}"})
-
-
-def smoke_runs(proc: Path = PROC) -> bool:
-    """Say whether a smoke test or benchmark runs on this machine; True where nothing tells."""
-    if not (proc / "self").exists():
-        return True
-    return any(map(_is_smoke, proc.glob("[0-9]*/cmdline")))
-
-
-def _is_smoke(command: Path) -> bool:
-    """Look for ``sparkyard … smoke …`` or ``python -m builder … bench …``."""
-    try:
-        words = command.read_text(encoding="utf-8", errors="replace").split("\0")
-    except OSError:  # it has ended by now, or is another user's
-        return False
-    return any(word in ("smoke", "bench") for word in words) and any(
-        Path(word).name in ("sparkyard", "builder") for word in words)
+        "state": "interrupted", "reason": "its process is gone; the last that was heard of it is "
+        f"of {record.updated or record.started}"})
 
 
 def identity(path: Path) -> str:
     """Return the id of a record by its place: ``cpu/20260102T030405Z-2``."""
     return f"{path.parent.name}/{path.stem}"
-
-
-def _seconds_between(first: str, second: str) -> float:
-    try:
-        begin, end = (datetime.strptime(text, TIME).replace(tzinfo=UTC)
-                      for text in (first, second))
-    except ValueError:
-        return 0.0
-    return (end - begin).total_seconds()
 
 
 def _all(folder: Path) -> list[Path]:

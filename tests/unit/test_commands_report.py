@@ -10,7 +10,7 @@ import pytest
 from report_records import full_record, hostile_record
 
 from builder import cli
-from builder.record import Record, free_path, records_folder, write_record
+from builder.record import free_path, records_folder, write_record
 from builder.report_find import ended, identity
 
 
@@ -134,41 +134,9 @@ def test_a_report_that_cannot_be_written_says_so(three: list[Path], tmp_path: Pa
     assert "cannot be written" in capsys.readouterr().err
 
 
-def running(updated: str) -> Record:
-    return full_record(state="running", started="2026-01-01T00:00:00Z", updated=updated)
-
-
-def processes(folder: Path, *commands: str) -> Path:
-    """Lay out a /proc with these commands."""
-    (folder / "self").mkdir()
-    for number, command in enumerate(commands, 1):
-        (folder / str(number)).mkdir()
-        (folder / str(number) / "cmdline").write_bytes(command.replace(" ", "\0").encode())
-    return folder
-
-
-@pytest.mark.parametrize(("command", "minute", "state"), [
-    ("/opt/bin/python /opt/bin/sparkyard smoke cpu", "00:20", "running"),
-    ("python -m builder -v smoke cpu", "00:20", "running"),
-    ("sparkyard smoke cpu", "09:00", "interrupted"),  # another one's: this has long been silent
-    ("sparkyard build cpu", "00:20", "interrupted"),
-    ("vi smoke", "00:20", "interrupted")])
-def test_a_run_goes_on_while_its_process_does(tmp_path: Path, command: str, minute: str,
-                                              state: str) -> None:
-    found = ended(running("2026-01-01T00:10:00Z"), f"2026-01-01T{minute}:00Z",
-                  processes(tmp_path, command))
-    assert found.state == state
-    assert ("2026-01-01T00:10:00Z" in found.reason) is (state == "interrupted")
-
-
-def test_where_the_system_does_not_tell_a_run_is_believed(tmp_path: Path) -> None:
-    found = ended(running("2026-01-01T00:10:00Z"), "2026-01-01T00:20:00Z", tmp_path / "none")
-    assert found.state == "running"
-
-
 def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("builder.report_find.smoke_runs", lambda proc: False)
+    monkeypatch.setattr("builder.report_find.goes_on", lambda started, proc: False)
     kept(folder, "cpu", 1, state="running", reason="")
     assert cli.run(["report"]) == 0
     out = capsys.readouterr().out
@@ -177,7 +145,7 @@ def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.
 
 
 def test_a_run_that_ended_stays_as_it_ended() -> None:
-    assert ended(full_record(), "2036-01-01T00:00:00Z").state == "finished"
+    assert ended(full_record()).state == "finished"
 
 
 def test_an_id_leads_back_to_its_record(three: list[Path]) -> None:
