@@ -105,7 +105,7 @@ def _rates(bench: Bench) -> Iterator[str]:
     for plot in plots(bench):
         for row in plot.rows:
             yield f"| {plot.title} | {row.name} | {row.figure} | {plot.unit} |"
-    yield from (f"\nnot measured: {escaped(one_line(line, TEXT))}" for line in bench.left_out)
+    yield from (f"\nleft out: {escaped(one_line(line, TEXT))}" for line in bench.left_out)
 
 
 def _run(record: Record) -> Iterator[str]:
