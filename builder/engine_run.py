@@ -145,7 +145,7 @@ class Container:
             "events", "--since", "24h", "--until", "0s", "--filter", "type=container", "--filter",
             f"container={self.id}", "--format", "{{.Action}}", doing="asking for a container",
             timeout=60)
-        return tuple(said.stdout.split())
+        return tuple(said.stdout.splitlines())  # a command inside is one line: "exec_create: …"
 
     def published_port(self, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to ``port`` inside."""
