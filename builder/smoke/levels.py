@@ -17,6 +17,8 @@ from builder.engine import Container, Engine, RunSpec
 from builder.gate.rules import rules
 from builder.lock import Lock
 from builder.smoke.ended import ended
+from builder.smoke.probes import degenerate
+from builder.smoke.probes.cases import SHORT, Case, battery
 from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
 HERE = Path(__file__).parent
@@ -26,8 +28,8 @@ QUESTION, EXPECT = "What is the capital of France?", "Paris"
 # Offline, silent, and with a key-value cache of one GiB where vLLM would take the host's memory.
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
                "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
-L1A = (("look.py",), ("extensions.py",), ("answer.py", "transformers"))
-L1B = (("answer.py", "vllm"),)
+L1A = ("look.py", "extensions.py", "answer.py")
+L1B = ("generate.py",)
 
 
 def look(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
@@ -53,7 +55,16 @@ def asked(cell: Cell, lock: Lock) -> dict[str, Any]:
         "leave_out": list(cell.leave_out), "imports": packages, "model": MODEL,
         "question": QUESTION, "expect": EXPECT,
         "extensions": [rule.model_dump() for rule in rules().extension],
+        "cases": [case.model_dump(mode="json", include={"name", "messages", "contains"})
+                  for case in short_texts()],
     }
+
+
+def short_texts() -> list[Case]:
+    """Return the cases of the battery that need no server: one short answer in words each."""
+    return [case for case in battery().cases
+            if case.kind == "answer" and case.needs == "text" and case.max_tokens <= SHORT
+            and not case.stream and not case.options]
 
 
 @contextmanager
@@ -67,12 +78,13 @@ def _container(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path
         file = Path(folder, "spec.json")
         file.write_text(json.dumps(asked(cell, lock)), encoding="utf-8")
         box.copy_into(file, f"{FOLDER}/spec.json")
+        box.copy_into(Path(degenerate.__file__), f"{FOLDER}/degenerate.py")
         box.exec(["mkdir", "-p", "/models"])
         box.copy_into(model, MODEL)
         yield box
 
 
-def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str],
+def run_scripts(box: Container, scripts: Sequence[str], log: list[str],
                 on_check: OnCheck = unheard) -> list[Check]:
     """Run each script to its end; one that dies before its last result is a failure by name.
 
@@ -84,9 +96,9 @@ def run_scripts(box: Container, scripts: Sequence[Sequence[str]], log: list[str]
         checks.append(check)
         on_check(check)
 
-    for name, *arguments in scripts:
+    for name in scripts:
         started = time.monotonic()
-        with box.stream_exec(["python", f"{FOLDER}/{name}", *arguments]) as child:
+        with box.stream_exec(["python", f"{FOLDER}/{name}"]) as child:
             assert child.stdout is not None
             for raw in child.stdout:
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")

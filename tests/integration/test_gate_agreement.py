@@ -74,7 +74,7 @@ def loaded(before: str, folder: Path) -> list[Check]:
         box.copy_into(asked, f"{FOLDER}/spec.json")
         changed = box.exec(["sh", "-euc", before])
         assert changed.returncode == 0, changed.stderr
-        return run_scripts(box, (("extensions.py",),), [])
+        return run_scripts(box, ("extensions.py",), [])
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -1,27 +1,21 @@
-"""Import the stack, load the model and ask it one question: with transformers or with vLLM."""
+"""Import the stack, load the model and ask it one question, through transformers."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from typing import Any
 
 from results import Wrong, check, spec
 
 
 def main() -> None:
-    """Import each package, then let the model answer through the engine that is named."""
+    """Import each package, then let the model answer."""
     asked = spec()
     for name in asked["imports"]:
         with check(f"import {name}") as detail:
             detail.append(str(getattr(importlib.import_module(name), "__version__", "")))
-    if sys.argv[1] == "transformers":
-        with check("Gemma 4 answers (transformers)") as detail:
-            detail.append(expect(with_transformers(asked), asked))
-    else:
-        with check("Gemma 4 answers (vllm.LLM)") as detail:
-            detail.append(expect(with_vllm(asked), asked))
+    with check("Gemma 4 answers (transformers)") as detail:
+        detail.append(expect(with_transformers(asked), asked))
 
 
 def expect(answer: str, asked: dict[str, Any]) -> str:
@@ -43,18 +37,6 @@ def with_transformers(asked: dict[str, Any]) -> str:
     output = model.generate(**inputs, do_sample=False, max_new_tokens=64)
     text = tokenizer.decode(output[0][inputs["input_ids"].shape[1]:], skip_special_tokens=True)
     return str(text).strip()
-
-
-def with_vllm(asked: dict[str, Any]) -> str:
-    """Generate greedily through vLLM's engine, in this process."""
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    from vllm import LLM, SamplingParams
-
-    engine = LLM(model=asked["model"], enforce_eager=True, dtype="float32", max_model_len=512,
-                 max_num_seqs=4)
-    said = engine.chat([{"role": "user", "content": asked["question"]}],
-                       SamplingParams(temperature=0.0, max_tokens=64))
-    return str(said[0].outputs[0].text).strip()
 
 
 if __name__ == "__main__":
