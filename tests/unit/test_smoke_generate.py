@@ -13,7 +13,8 @@ import pytest
 from builder.smoke import levels
 from builder.smoke.probes import degenerate
 
-sys.path[:0] = [str(Path(levels.__file__).parent / "inside"), str(Path(degenerate.__file__).parent)]
+sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
+sys.path.insert(0, str(Path(degenerate.__file__).parent))
 import generate
 from results import Wrong
 
