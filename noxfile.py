@@ -128,9 +128,16 @@ def install_browser(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run the unit and integration tests (-- pytest arguments); the page tests need a browser."""
+    """Run the unit and integration tests (-- pytest arguments); the page tests need a browser.
+
+    Unit tests share nothing and use every core; integration tests share the engine.
+    """
     install_browser(session)
-    run(session, "pytest", "tests/unit", "tests/integration", *session.posargs)
+    if session.posargs:
+        run(session, "pytest", "tests/unit", "tests/integration", *session.posargs)
+        return
+    run(session, "pytest", "tests/unit", "--numprocesses", "auto")
+    run(session, "pytest", "tests/integration", "--durations", "25")
 
 
 @nox.session(python=False)

@@ -97,7 +97,7 @@ JUNK = st.recursive(
     max_leaves=8)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([
     ("images",), ("images", "tf5"), ("images", "tf5", "base"), ("images", "tf5", "vllm"),
     ("images", "tf5", "include"), ("images", "tf5", "exclude"), ("images", "tf5", "indexes"),
