@@ -41,9 +41,11 @@ PHASES = (
     Phase(name="warm-up", marker=r"Loading weights took|Model loading took", silence=1800),
     Phase(name="compile", silence=1800,
           marker=r"for vLLM's torch\.compile|vLLM's torch\.compile cache is disabled"
-                 r"|Dynamo bytecode transform time|Compiling a graph for|Directly load",
+                 r"|Dynamo bytecode transform time|Compiling a graph for|Directly load"
+                 r"|Warming up model for the compilation|saved AOT compiled function",
           took=r"torch\.compile (?:took|takes) (?P<seconds>[\d.]+) s in total"),
-    Phase(name="profile", marker=r"torch\.compile (?:took|takes) [\d.]+ s in total", silence=1800),
+    Phase(name="profile", silence=1800,
+          marker=r"torch\.compile (?:took|takes) [\d.]+ s in total|Initial profiling/warmup run took"),
     Phase(name="kv cache", marker=r"Available KV cache memory|KV cache size:", silence=1200),
     Phase(name="graphs", marker=r"Capturing CUDA graphs?\b", silence=1200,
           took=r"Graph capturing finished in (?P<seconds>[\d.]+) secs"),
@@ -53,6 +55,8 @@ PHASES = (
     Phase(name="ready", marker=r"Application startup complete", silence=float("inf"),
           idle=float("inf")),
 )
+# Written every minute by a process that waits for another one, whether that one works or hangs.
+WAITING = re.compile(r"No available shared memory broadcast block found in \d+ seconds")
 DEAD = re.compile(r"EngineDeadError|EngineCore failed to start|Engine core initialization failed"
                   r"|EngineCore encountered a fatal error|WorkerProc failed to start"
                   r"|([Ww]orker|[Ee]ngine core) ?(proc|process)? .*died unexpectedly"
@@ -85,7 +89,8 @@ class Boot:
 
     def line(self, text: str) -> None:
         """Take one line: it is progress, may begin a later phase or tell of a dead engine."""
-        self._last = self.clock()
+        if not WAITING.search(text):
+            self._last = self.clock()
         if DEAD.search(text) and not self.dead:
             self.dead = text.strip()
         for number in range(len(PHASES) - 1, self.phase, -1):

@@ -66,8 +66,8 @@ def test_samples_of_a_run_with_a_hidden_answer_are_left_out_and_the_others_kept(
     found, missing = made({"pp_throughput": [10, 11, 12, 13], "tg_throughput": [1, 0.3, 3, 4],
                            "e2e_ttft": [5, 6, 7, 8]}, [[32], [10], [31], [32]])
     assert found == {"prefill": (10, 12, 13), "decode": (1, 3, 4), "ttft": (5, 7, 8)}
-    assert missing == ("pp128 tg32 (c1): 1 of 4 runs, since not every token that was asked for "
-                       "came with text",)
+    assert missing == (("pp128 tg32 (c1): 1 of 4 runs, since not every token that was asked for "
+                       "came with text"),)
 
 
 def test_an_answer_without_any_text_has_no_sample_and_shifts_none() -> None:
@@ -106,15 +106,15 @@ def test_a_sample_that_is_no_speed_is_refused_by_name(bad: float) -> None:
     found, missing = made({"pp_throughput": [10, 11, 12], "tg_throughput": [1, bad, 3],
                            "e2e_ttft": [5, 6, 7]}, [[32], [32], [32]])
     assert set(found) == {"prefill", "ttft"}
-    assert missing == (f"pp128 tg32 (c1): decode: {bad} is no throughput: it must be finite and "
-                       "above 0",)
+    assert missing == ((f"pp128 tg32 (c1): decode: {bad} is no throughput: it must be finite and "
+                       "above 0"),)
 
 
 def test_a_metric_that_llama_benchy_has_nothing_of_is_missing() -> None:
     _, missing = made({"pp_throughput": None, "tg_throughput": [1, 2], "e2e_ttft": [1, 2]},
                       [[32], [32]])
-    assert missing == ("pp128 tg32 (c1): prefill: llama-benchy has 0 samples, its events tell of "
-                       "2",)
+    assert missing == (("pp128 tg32 (c1): prefill: llama-benchy has 0 samples, its events tell of "
+                       "2"),)
 
 
 def test_a_cell_without_events_says_nothing() -> None:

@@ -1,0 +1,122 @@
+"""``sparkyard bench``: what is refused before a server is started, and a found server's record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+from builder.bench import run as bench_run
+from builder.bench.series import Bench
+from builder.record import Record, passed, read_record
+from tests.unit.bench_results import a_bench, a_series
+from tests.unit.test_bench_run import ANSWERS, measured, serving
+from tests.unit.test_record import a_record, keep
+
+ROOT = Path(__file__).parents[2]
+MATRIX = str(ROOT / "matrix.toml")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(bench_run, "tool_python", lambda *_: Path("python"))
+
+
+def bench(*words: str) -> int:
+    return cli.run(["--matrix", MATRIX, "bench", "cpu", *words])
+
+
+def written(folder: Path, bench: Bench | None, name: str = "baseline") -> str:
+    record = a_record(level="bench").model_copy(update={"bench": bench})
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(record.document()))
+    return str(path)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, decode: list[float]) -> None:
+    monkeypatch.setattr(bench_run, "measure", lambda *_: measured(decode))
+
+
+def test_a_found_server_is_measured_and_never_shown_as_a_spark(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in(monkeypatch, [7.0, 7.01, 6.99])
+    file = tmp_path / "out.json"
+    with serving(ANSWERS) as url:
+        assert bench("--url", url, "--hardware", "my Spark", "--quick", "--json", str(file)) == 0
+    said = capsys.readouterr().out
+    assert 'measured on hardware that was not seen (said to be "my Spark")' in said
+    assert "no figures of a DGX Spark" in said
+    assert "7 " in said
+    record = read_record(file)
+    assert (record.level, record.where, record.gb10) == ("bench", "unseen", False)
+    assert record.bench
+    assert record.bench.conditions.serve is None
+
+
+def test_a_slower_server_ends_with_1_and_a_like_one_with_0(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = str(tmp_path / "first.json")
+    with serving(ANSWERS) as url:
+        stand_in(monkeypatch, [7.0, 7.01, 6.99])
+        assert bench("--url", url, "--json", baseline) == 0
+        assert bench("--url", url, "--baseline", baseline) == 0
+        stand_in(monkeypatch, [6.4, 6.41, 6.39])
+        assert bench("--url", url, "--baseline", baseline) == 1
+        assert "SLOWER decode pp128 tg32 (c1): -8.6 %" in capsys.readouterr().out
+        assert bench("--url", url, "--hardware", "another", "--baseline", baseline) == 2
+    assert "other conditions" in capsys.readouterr().err
+
+
+def test_the_record_goes_to_stdout_alone(monkeypatch: pytest.MonkeyPatch,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in(monkeypatch, [7.0, 7.01])
+    with serving(ANSWERS) as url:
+        assert bench("--url", url, "--json", "-") == 0
+    assert Record.model_validate_json(capsys.readouterr().out).bench
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--runs", "1"], "--runs"),
+    (["--pp", "0"], "--pp"),
+    (["--concurrency", "-2"], "--concurrency"),
+    (["--recipe", "nobody"], "no recipe"),
+    (["--hardware", "a Spark"], "is looked at"),
+    (["--text", "/no/such/file"], "--text"),
+    (["--url", "spark:8000"], "no address"),
+    (["--baseline", "/no/such/record"], "cannot be read"),
+])
+def test_what_cannot_be_is_refused_at_once(words: list[str], said: str,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(*words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nobody_at_the_address_is_said_and_leaves_no_record(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--url", "http://127.0.0.1:9") == 5
+    assert "does not say what it serves" in capsys.readouterr().err
+    assert list(tmp_path.rglob("*-bench.json")) == []
+
+
+def test_a_record_of_another_kind_is_no_baseline(tmp_path: Path,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--baseline", written(tmp_path, None)) == 2
+    assert "holds no benchmark" in capsys.readouterr().err
+
+
+def test_a_benchmark_comes_back_from_its_record_as_it_was(tmp_path: Path) -> None:
+    measured_before = a_bench([a_series(1.0, 1.1)])
+    path = Path(written(tmp_path, measured_before))
+    assert read_record(path).bench == measured_before
+
+
+def test_a_benchmark_says_nothing_of_whether_an_image_is_right(tmp_path: Path) -> None:
+    keep(tmp_path, a_record(level="bench"))
+    assert not passed(tmp_path, "sha256:1")
+    keep(tmp_path, a_record())
+    assert passed(tmp_path, "sha256:1")
