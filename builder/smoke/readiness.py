@@ -45,7 +45,8 @@ PHASES = (
                  r"|Warming up model for the compilation|saved AOT compiled function",
           took=r"torch\.compile (?:took|takes) (?P<seconds>[\d.]+) s in total"),
     Phase(name="profile", silence=1800,
-          marker=r"torch\.compile (?:took|takes) [\d.]+ s in total|Initial profiling/warmup run took"),
+          marker=r"torch\.compile (?:took|takes) [\d.]+ s in total"
+                 r"|Initial profiling/warmup run took"),
     Phase(name="kv cache", marker=r"Available KV cache memory|KV cache size:", silence=1200),
     Phase(name="graphs", marker=r"Capturing CUDA graphs?\b", silence=1200,
           took=r"Graph capturing finished in (?P<seconds>[\d.]+) secs"),

@@ -26,6 +26,18 @@ COMPILING = [
     (380, "INFO Starting vLLM server on http://0.0.0.0:8000"),
     (382, "INFO:     Application startup complete."),
 ]
+# The compile of vLLM 0.32 on a CPU, which does not say how long it took.
+COMPILING_CPU = [
+    (0, "(EngineCore pid=27) INFO Initializing a V1 LLM engine (v0.32.0) with config"),
+    (10, "(Worker pid=40) INFO [cpu_model_runner.py:68] Starting to load model /tiny-gemma4..."),
+    (11, "(Worker pid=40) INFO [default_loader.py:501] Loading weights took 0.03 seconds"),
+    (13, "(Worker pid=40) INFO [cpu_model_runner.py:87] Warming up model for the compilation..."),
+    (74, ("(EngineCore pid=27) INFO [shm_broadcast.py:871] No available shared memory broadcast "
+          "block found in 60 seconds. This typically happens when some processes are hanging or")),
+    (83, "(Worker pid=40) INFO [decorators.py:743] [backbone] saved AOT compiled function to /r/c"),
+    (84, "(Worker pid=40) INFO [monitor.py:91] Initial profiling/warmup run took 0.15 s"),
+    (85, "(EngineCore pid=27) INFO [kv_cache_utils.py:2327] CPU KV cache size: 671,088 tokens"),
+]
 
 
 class Clock:
@@ -77,6 +89,20 @@ def test_the_phases_show_while_they_last() -> None:
         boot.line(line)
         names.append(boot.name)
     assert list(dict.fromkeys(names)) == [phase.name for phase in PHASES[1:]]
+
+
+def test_the_compile_of_a_cpu_is_a_phase_too() -> None:
+    boot = replay(COMPILING_CPU)
+    assert (boot.durations["compile"], boot.durations["profile"]) == (71, 1)
+
+
+def test_a_line_that_only_tells_of_waiting_is_no_progress() -> None:
+    boot, clock = a_boot()
+    for clock.now, line in COMPILING_CPU[:4]:
+        boot.line(line)
+    for clock.now in range(73, 1893, 60):
+        boot.line(COMPILING_CPU[4][1])
+    assert 'phase "compile"' in boot.hung()
 
 
 def test_an_eager_boot_has_neither() -> None:
