@@ -83,6 +83,7 @@ PROBES = [
     ("F18", "tools: agentic", "'<|tool_call>'; tag '<|tool_call>' leaks into the content"),
     ("F22", "boot", 'no line for 1801 s in phase "compile", which may be silent for 1800 s'),
     ("F22", "healthy afterwards", "/health answers 503: the engine died: x EngineDead"),
+    ("F22", "text: code", "''; Unanswered: timed out.; asked again: Unanswered: timed out."),
     ("F23", "boot", 'the server ended with status 137 (out of memory) in phase "weights"'),
     ("F23", "boot", "the server ended with status 137 (out of memory: it was killed, as"),
 ]
