@@ -72,8 +72,8 @@ def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -
             with (folder / "events.jsonl").open(encoding="utf-8") as lines:
                 return Measured(raw, requests(lines))
         except (OSError, ValueError, KeyError) as error:
-            raise VerdictError(f"llama-benchy left no result that can be read: {error}",
-                               where=target.base_url) from error
+            raise VerdictError("llama-benchy left no result that can be read: "
+                               f"{type(error).__name__}") from error
 
 
 def command(python: Path, target: Target, grid: Grid, folder: Path) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ def heading(cell: str, bench: Bench) -> str:
 
 
 def compared(bench: Bench) -> Iterator[str]:
-    """Yield the sizes of all groups, the slower cells, and what only one side has."""
+    """Yield what was not measured, the sizes of all groups, and what only one side has."""
+    yield from (f"left out: {line}" for line in bench.left_out)
     if bench.comparison is None:
         return
     yield (f"against {bench.comparison.baseline} "
