@@ -41,6 +41,7 @@ class Fake:
         self.fault: Callable[[Message, dict[str, Any]], None] = lambda message, body: None
         self.status: Callable[[int], int] = lambda number: 200
         self.logprob: float | None = -0.1
+        self.sees = False
         self.cut = self.leaks = self.lenient = self.frozen = self.endless = False
         self.finish = ""
         self.health = 200
@@ -130,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
                or isinstance(body["temperature"], str)
                or (len(words(body)) + body["max_tokens"] > LENGTH and not fake.endless))
         try:
-            pictures(body)
+            bad = bad or bool(pictures(body)) > fake.sees
         except ValueError:
             bad = True
         if status != 200 or (bad and not fake.lenient):

@@ -115,11 +115,10 @@ def test_what_was_measured_lies_within_the_bounds(name: str) -> None:
                 assert low <= value <= high
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_recipe_reads_the_memory_out_of_the_log(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("tiny-")])
+def test_every_recipe_of_a_real_model_reads_the_memory_out_of_the_log(name: str) -> None:
     names = {figure.name for figure in load_recipe(ROOT, name).log.figure}
-    assert "concurrency at full length" in names
-    assert name.startswith("tiny-gemma4") or "weights" in names
+    assert {"concurrency at full length", "weights"} <= names
 
 
 @pytest.mark.parametrize(("figure", "words"), [

@@ -22,6 +22,7 @@ ABLE = Capabilities(tools=True, reasoning=True, vision=True)
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, Fake]]:
     monkeypatch.setattr(counters, "FREE_WITHIN_S", 0.5)
     with serving() as (port, fake):
+        fake.sees = True
         yield Client(port, "tiny"), fake
 
 
@@ -37,6 +38,7 @@ def fails(client: Client, name: str) -> str:
 
 @pytest.mark.parametrize("able", [TINY, ABLE])
 def test_a_healthy_server_passes_all(served: tuple[Client, Fake], able: Capabilities) -> None:
+    served[1].sees = able.vision
     checks = ask(served[0], able)
     states = {check.status for check in checks}
     assert states == {Status.PASS, Status.NOT_APPLICABLE}, [
@@ -63,8 +65,8 @@ def test_the_tiny_model_and_a_real_one_share_all_but_a_few_cases() -> None:
     """What either is not asked stands in the data, and each has its own of the same kind."""
     assert set(beyond(ABLE)) == {
         "text: long answer", "text: long answer, streamed", "tools: full loop",
-        "context: filled to nine tenths"}
-    assert {name for name in beyond(TINY) if not name.startswith("vision") and "picture" not in name
+        "context: filled to nine tenths", "refused: a picture, by a model that sees none"}
+    assert {name for name in beyond(TINY) if not name.startswith(("vision", "refused"))
             } == {"text: essay", "text: essay, streamed", "tools: loop in words",
                   "context: needles at the start and in the middle"}
     assert "word for word" in beyond(TINY)["text: essay"]
@@ -141,6 +143,7 @@ def test_log_probabilities_are_numbers(served: tuple[Client, Fake], value: float
 
 
 @pytest.mark.parametrize(("name", "value", "probe", "words"), [
+    ("sees", True, "refused: a picture, by a model that sees none", "status 200, not 4xx"),
     ("endless", True, "refused: longer than the context", "status 200, not 4xx"),
     ("health", 503, "refused: longer than the context", "/health no longer answers 200"),
     ("health", 503, "vision: 12,000 by 12,000 pixels", "/health no longer answers 200"),

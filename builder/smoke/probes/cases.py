@@ -57,7 +57,7 @@ class Fill(Frozen):
 
 
 class Case(Frozen):
-    """One probe.
+    """One probe, for models that have what it ``needs`` and not what they are to be ``lacking``.
 
     ``contains`` are texts that the answer holds, or of several spellings one; ``order`` are texts
     of which each comes after the one before. ``results`` are what the tools of a loop return, turn
@@ -68,6 +68,7 @@ class Case(Frozen):
     name: str
     kind: Kind = "answer"
     needs: Need = "text"
+    lacking: Need | None = None
     general: bool = True
     messages: tuple[dict[str, Any], ...] = ()
     tools: tuple[str, ...] = ()
@@ -90,6 +91,8 @@ class Case(Frozen):
             return "the model knows nothing but what it was trained to say word for word"
         if not getattr(able, self.needs):
             return f"the recipe does not give the model {self.needs}"
+        if self.lacking and getattr(able, self.lacking):
+            return f"it is for models without {self.lacking}"
         if able.general and not self.general:
             return "what is expected is what the embedded model was trained to say"
         return ""
