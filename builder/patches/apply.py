@@ -215,16 +215,13 @@ class Image:
             only = 0 if hunk.old_start <= 1 else last
             return only if (hunk.ends_in_context or only == last) and self._fits(only, old) \
                 else None
-        for distance in range(len(self.lines) + 1):
-            for at in (start + distance, start - distance):
-                if 0 <= at <= last and self._fits(at, old):
-                    return at
-        return None
+        begins = [at for at, line in enumerate(self.lines[:last + 1]) if not old or line == old[0]]
+        begins.sort(key=lambda at: (abs(at - start), at < start))
+        return next((at for at in begins if self._fits(at, old)), None)
 
     def _fits(self, at: int, old: Sequence[bytes]) -> bool:
         end = at + len(old)
-        return (not old or self.lines[at] == old[0]) and self.lines[at:end] == old \
-            and all(self._fresh[at:end])
+        return self.lines[at:end] == old and all(self._fresh[at:end])
 
     def replace(self, at: int, hunk: Hunk) -> None:
         """Put the hunk's new lines in the place of its old ones."""

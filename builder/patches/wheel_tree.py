@@ -6,6 +6,7 @@ import stat
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from builder.errors import PatchError
@@ -26,7 +27,7 @@ class WheelTree:
         self._folders: frozenset[str] | None = None
         self._read: dict[str, Blob] = {}
 
-    @property
+    @cached_property
     def packages(self) -> frozenset[str]:
         """Return the top folders."""
         return frozenset(name.partition("/")[0] for name in self._members if "/" in name)
