@@ -57,8 +57,9 @@ def refuse_unlike(baseline: Conditions, new: Conditions) -> None:
 
 
 def judge(pairs: Sequence[tuple[Series, Series]]) -> tuple[Finding, ...]:
-    """Return a finding for each group of more than one cell and for each cell, in that order."""
-    tested = [pair for pair in pairs if pair[0].metric in TESTED]
+    """Return a finding for each group of more than one cell and for each cell, decode first."""
+    tested = sorted((pair for pair in pairs if pair[0].metric in TESTED),
+                    key=lambda pair: TESTED.index(pair[0].metric))
     groups: dict[tuple[Metric, str], list[tuple[Series, Series]]] = defaultdict(list)
     for pair in tested:
         groups[pair[0].metric, _group(pair[0])].append(pair)
