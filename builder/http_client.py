@@ -107,11 +107,12 @@ class Client:
         """Open ``url`` with headers of the caller's, who judges every status by itself.
 
         Raises SourceError where there is no answer at all. requests takes an Authorization header
-        away when it is sent on to another host.
+        away when it is sent on to another host, and would put a netrc's in its place here.
         """
+        own = (lambda request: request) if "Authorization" in headers else None
         with failures():
             return self._session().request("GET", url, headers=dict(headers), stream=True,
-                                           timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
+                                           auth=own, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
 
     def _checked(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
         with failures():

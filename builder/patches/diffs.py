@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from builder.disk import disk_errors
+from builder.errors import UsageError
 from builder.store import Store
 
 
@@ -36,8 +40,8 @@ def keep(cache: Path, data: bytes) -> str:
     """Keep bytes, complete or not at all, and return their sha256."""
     digest = digest_of(data)
     path = place(cache, digest)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with Store(cache).temporary("diff") as temporary:
+    with cache_errors(cache), Store(cache).temporary("diff") as temporary:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as stream:
             stream.write(data)
             stream.flush()
@@ -49,11 +53,24 @@ def keep(cache: Path, data: bytes) -> str:
 def find(cache: Path, sha256: str) -> bytes | None:
     """Return kept bytes; those that are not what their name says are removed, not trusted."""
     path = place(cache, sha256)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    if digest_of(data) == sha256:
-        return data
-    path.unlink(missing_ok=True)
+    with cache_errors(cache):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if digest_of(data) == sha256:
+            return data
+        path.unlink(missing_ok=True)
     return None
+
+
+@contextmanager
+def cache_errors(cache: Path) -> Iterator[None]:
+    """Turn what the operating system says about the cache in the block into words for people."""
+    try:
+        with disk_errors(cache, "while a patch was kept"):
+            yield
+    except OSError as error:
+        raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),
+                         next_step="remove patches/ in it, or set SPARKYARD_CACHE to a folder of "
+                         "yours") from error

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.version import Version
 
 from builder.http_client import SourceError
 from builder.matrix import Frozen
+from builder.patches.answers import Pull
 from builder.patches.declared import Kind, Patch
 from builder.patches.status import Standing
 from builder.patches.upstream import Hosting
@@ -59,20 +59,16 @@ def drift(name: str, patch: Patch, hosting: Hosting) -> Drift:
     return Drift(name=name, source=patch.id, state=state, detail=detail)
 
 
-def _state(repository: str, number: int, pull: Mapping[str, Any], hosting: Hosting
-           ) -> tuple[str, str]:
-    merged = pull.get("merged_at")
-    if merged:
-        release = first_release(repository, str(pull.get("merge_commit_sha")), str(merged),
-                                hosting)
-        return "merged", f"{str(merged)[:10]}, " + (f"first in {release}" if release else
-                                                    "in no release yet")
-    if pull.get("state") == "closed":
-        texts = [str(pull.get("body") or ""), *(
-            str(comment.get("body") or "") for comment in hosting.comments(repository, number))]
+def _state(repository: str, number: int, pull: Pull, hosting: Hosting) -> tuple[str, str]:
+    if pull.merged_at:
+        release = first_release(repository, pull.merge_commit or "", pull.merged_at, hosting)
+        return "merged", f"{pull.merged_at[:10]}, " + (f"first in {release}" if release else
+                                                       "in no release yet")
+    if pull.state == "closed":
+        texts = [pull.body, *(one.body for one in hosting.comments(repository, number))]
         other = successor(texts, number)
         return "closed", f"superseded by #{other}" if other else "nothing says why"
-    return "open", str(pull.get("title") or "")
+    return "open", pull.title
 
 
 def first_release(repository: str, commit: str, merged: str, hosting: Hosting) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from builder.errors import PatchError
 from builder.http_client import SourceError
 from builder.lock import LockedPatch
+from builder.patches.answers import Commit
 from builder.patches.declared import RANGE, Kind, Patch
 from builder.patches.diff import parse_diff
-from builder.patches.diffs import find, keep, normal_form
+from builder.patches.diffs import keep, normal_form
 from builder.patches.upstream import Hosting
 
 
@@ -44,8 +45,6 @@ def locate(name: str, patch: Patch, wheel: str, root: Path, hosting: Hosting, ca
         data = bytes_between(patch, ends, hosting)
     except SourceError as failure:
         return known(why=failure.reason)
-    except PatchError as error:
-        return known(why=f"what is served is no diff: {error.what}")
     return known(base=ends.base, head=ends.head, sha256=keep(cache, data), size=len(data))
 
 
@@ -56,30 +55,42 @@ def ends_of(patch: Patch, hosting: Hosting) -> Ends:
         assert patch.pull is not None
         return _ends_of_pull(repository, patch.pull, hosting)
     if patch.kind is Kind.COMMIT:
-        head, parent = hosting.commit(repository, patch.commit or "")
-        return Ends(parent, head)
+        return _ends_of_commit(hosting.commit(repository, patch.commit or ""))
     named = RANGE.fullmatch(patch.compare or "")
     assert named is not None
-    head = hosting.commit(repository, named["head"])[0]
+    head = hosting.commit(repository, named["head"]).sha
     return Ends(hosting.merge_base(repository, named["base"], head), head)
+
+
+def _ends_of_commit(commit: Commit) -> Ends:
+    if not commit.parents:
+        raise SourceError("the commit has no parent to compare with", retry=False)
+    return Ends(commit.parents[0].sha, commit.sha)
 
 
 def _ends_of_pull(repository: str, number: int, hosting: Hosting) -> Ends:
     pull = hosting.pull(repository, number)
-    try:
-        if pull.get("merged") or pull.get("merged_at"):
-            head, parent = hosting.commit(repository, str(pull["merge_commit_sha"]))
-            return Ends(parent, head)
-        head = str(pull["head"]["sha"])
-        return Ends(hosting.merge_base(repository, str(pull["base"]["sha"]), head), head)
-    except (KeyError, TypeError) as error:
-        raise SourceError("its answer is no pull request", retry=False) from error
+    if not pull.merged_at:
+        head = pull.head.sha
+        return Ends(hosting.merge_base(repository, pull.base.sha, head), head)
+    if pull.merge_commit is None:
+        raise SourceError("it is merged, but no commit is named that it became", retry=False)
+    merge = hosting.commit(repository, pull.merge_commit)
+    if pull.commits > 1 and len(merge.parents) == 1 and \
+            merge.commit == hosting.commit(repository, pull.head.sha).commit:
+        # Rebased, not squashed: the commit that is named is only the last one of them.
+        raise SourceError(f"it was merged as {pull.commits} commits; declare them as "
+                          f'compare = "BASE...{merge.sha}"', retry=False)
+    return _ends_of_commit(merge)
 
 
 def bytes_between(patch: Patch, ends: Ends, hosting: Hosting) -> bytes:
-    """Return the difference in normal form; raises SourceError, and PatchError for no diff."""
+    """Return the difference in normal form; raises SourceError, also for what is no diff."""
     data = normal_form(hosting.diff(patch.repository or "", ends.base, ends.head))
-    parse_diff(data, patch.id)
+    try:
+        parse_diff(data, patch.id)
+    except PatchError as error:
+        raise SourceError(error.what, retry=False) from error
     return data
 
 
@@ -94,8 +105,3 @@ def read_file(root: Path, patch: Patch, name: str) -> bytes:
                          next_step=f"put it to {patch.file}") from error
     parse_diff(data, patch.file or "")
     return data
-
-
-def kept(cache: Path, locked: LockedPatch) -> bytes | None:
-    """Return a locked patch's bytes from the cache."""
-    return find(cache, locked.sha256) if locked.sha256 else None

@@ -24,14 +24,15 @@ def lock_patches(cell: Cell, lock: Lock, previous: Sequence[LockedPatch], root: 
 
     Raises PatchError with all that moved since ``previous``, unless they are to be accepted.
     """
-    before = {(patch.name, patch.wheel, patch.intent): patch for patch in previous}
+    before = {(patch.source, patch.wheel): patch for patch in previous}
     found, moved = [], []
     for name, patch in patches_for(cell, lock):
         now = locate(name, patch, patch.wheel(cell.vllm_package), root, hosting, cache)
-        old = before.get((now.name, now.wheel, now.intent))
+        # By origin: who mends a glob or a name does not thereby accept what was pushed meanwhile.
+        old = before.get((now.source, now.wheel))
         if old is not None and old.sha256 and not now.sha256:
             console.warn(f"{cell.id}: {patch.id} stays as locked: {now.why}")
-            now = old
+            now = old.model_copy(update={"name": now.name, "intent": now.intent})
         elif old is not None and not accept and (change := moved_since(old, now)):
             moved.append(change)
         found.append(now)

@@ -38,8 +38,9 @@ def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
                         next_step=f"run `sparkyard lock {cell.id}`")
     new = lock_patches(cell, old, old.patches, workspace.root, hosting, workspace.cache,
                        accept=True)
-    before = {patch.name: patch for patch in old.patches}
-    moved = [moved_since(before[now.name], now) for now in new.patches if now.name in before]
+    before = {(patch.source, patch.wheel): patch for patch in old.patches}
+    moved = [moved_since(before[now.source, now.wheel], now) for now in new.patches
+             if (now.source, now.wheel) in before]
     if new != old:
         write_lock(workspace.locks, new)
     return Refreshed(cell, new, tuple(filter(None, moved)), new != old)

@@ -20,6 +20,7 @@ from builder.lock import write_text
 from builder.matrix import Frozen
 from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
 from builder.patches.diff import parse_diff
+from builder.patches.diffs import cache_errors
 from builder.patches.filepatch import FilePatch, reverse
 from builder.patches.scope import COMPILED, LEAVE, Scope, scope_of
 from builder.patches.superseded import is_met
@@ -115,7 +116,8 @@ def standings(wheel: Path, sha256: str, series: Sequence[Candidate], cache: Path
         pass  # not judged yet, or unreadable: judged again
     with open_tree(wheel) as tree:
         verdicts = judge(tree, series).verdicts
-    write_text(place, reader.dump_json(verdicts).decode() + "\n")
+    with cache_errors(cache):
+        write_text(place, reader.dump_json(verdicts).decode() + "\n")
     return verdicts
 
 

@@ -14,21 +14,40 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import TypeVar
 from urllib.parse import quote
 
 import requests
+from pydantic import TypeAdapter, ValidationError
 
+from builder import console
 from builder.http_client import Client, Pace, SourceError, chunks, patiently, retry_after
 from builder.indexes import Sources
 from builder.lock import write_text
-from builder.patches.diffs import digest_of, find, keep
+from builder.patches.answers import Comment, Commit, Comparison, Pull, Release
+from builder.patches.diffs import cache_errors, digest_of, find, keep
 
 API = "https://api.github.com"  # GITHUB_API_URL overrides it, as in GitHub's own workflows
 JSON, DIFF = "application/vnd.github+json", "application/vnd.github.diff"
 SIZE_LIMIT = 64_000_000  # bytes of one answer; a diff may have 32 MB (patches.diff)
 PATIENCE_S = 60.0  # a rate limit that ends later is reported, not waited for
+LONGEST_S = 86_400.0  # whatever a server says, no limit is told to last longer
 PACE = Pace(attempts=4, longest_s=PATIENCE_S)
+
+T = TypeVar("T")
+
+
+class RateLimitError(SourceError):
+    """The service wants no more questions for now.
+
+    The reason goes into locks, so it has no time of day; ``wait_s`` does tell how long.
+    """
+
+    def __init__(self, wait_s: float, advice: str) -> None:
+        """Be worth another try where the limit ends soon."""
+        self.until_s = min(wait_s, LONGEST_S)
+        super().__init__(f"its rate limit is used up{advice}", retry=self.until_s <= PATIENCE_S,
+                         wait_s=self.until_s)
 
 
 class Hosting:
@@ -39,85 +58,89 @@ class Hosting:
         """Take address and token from the environment where they are not given."""
         self._client, self._cache, self._pace = Client(user), cache, pace
         self._api = (api or os.environ.get("GITHUB_API_URL") or API).rstrip("/")
-        self._token = token if token is not None else (
-            os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN") or "")
-        self._known: dict[tuple[str, str], bytes] = {}
+        self._token = (token if token is not None else (
+            os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN") or "")).strip()
+        self._known: dict[tuple[str, str], bytes | SourceError] = {}
         self._reached = False
         self._away: SourceError | None = None
 
-    def pull(self, repository: str, number: int) -> dict[str, Any]:
-        """Return a pull request as the API describes it."""
-        found: dict[str, Any] = self._json(f"/repos/{repository}/pulls/{number}")
-        return found
+    def pull(self, repository: str, number: int) -> Pull:
+        """Return a pull request."""
+        return self._answer(Pull, f"/repos/{repository}/pulls/{number}")
 
-    def comments(self, repository: str, number: int) -> list[dict[str, Any]]:
+    def comments(self, repository: str, number: int) -> list[Comment]:
         """Return the first hundred comments of a pull request."""
-        found: list[dict[str, Any]] = self._json(
-            f"/repos/{repository}/issues/{number}/comments?per_page=100")
-        return found
+        return self._answer(list[Comment],
+                            f"/repos/{repository}/issues/{number}/comments?per_page=100")
 
-    def commit(self, repository: str, name: str) -> tuple[str, str]:
-        """Return the full names of a commit, named by hash, branch or tag, and its first parent."""
-        found = self._json(f"/repos/{repository}/commits/{quote(name, safe='/')}?per_page=1")
-        try:
-            return str(found["sha"]), str(found["parents"][0]["sha"])
-        except (KeyError, IndexError, TypeError) as error:
-            raise SourceError("the commit has no parent to compare with", retry=False) from error
+    def commit(self, repository: str, name: str) -> Commit:
+        """Return a commit, named by hash, branch or tag."""
+        return self._answer(
+            Commit, f"/repos/{repository}/commits/{quote(name, safe='/')}?per_page=1")
 
     def merge_base(self, repository: str, base: str, head: str) -> str:
         """Return the commit at which ``head`` left ``base``."""
-        found = self._compare(repository, base, head)
-        return str(found["merge_base_commit"]["sha"])
+        return self._compare(repository, base, head).merge_base.sha
 
     def contains(self, repository: str, tag: str, commit: str) -> bool:
         """Say whether a tag's history has the commit."""
-        return str(self._compare(repository, commit, tag)["status"]) in ("ahead", "identical")
+        return self._compare(repository, commit, tag).status in ("ahead", "identical")
 
     def releases(self, repository: str) -> list[tuple[str, str]]:
         """Return the newest hundred releases as (moment, tag), the oldest first."""
-        found = self._json(f"/repos/{repository}/releases?per_page=100")
-        return sorted((str(one["published_at"]), str(one["tag_name"])) for one in found
-                      if one.get("published_at") and not one.get("prerelease"))
+        found = self._answer(list[Release], f"/repos/{repository}/releases?per_page=100")
+        return sorted((one.published_at, one.tag_name) for one in found
+                      if one.published_at and not one.prerelease)
 
     def diff(self, repository: str, base: str, head: str) -> bytes:
         """Return the difference of two commits as the service writes it."""
         return self._get(f"/repos/{repository}/compare/{base}...{head}", DIFF)
 
-    def _compare(self, repository: str, base: str, head: str) -> dict[str, Any]:
+    def _compare(self, repository: str, base: str, head: str) -> Comparison:
         ends = f"{quote(base, safe='')}...{quote(head, safe='')}"
-        found: dict[str, Any] = self._json(f"/repos/{repository}/compare/{ends}?per_page=1")
-        return found
+        return self._answer(Comparison, f"/repos/{repository}/compare/{ends}?per_page=1")
 
-    def _json(self, path: str) -> Any:
+    def _answer(self, form: type[T], path: str) -> T:
         try:
-            return json.loads(self._get(path, JSON))
+            return TypeAdapter(form).validate_python(json.loads(self._get(path, JSON)))
+        except ValidationError as error:
+            raise SourceError("its answer is not what its API describes", retry=False) from error
         except ValueError as error:
             raise SourceError("its answer is not JSON", retry=False) from error
 
     def _get(self, path: str, accept: str) -> bytes:
         """Ask once a run; the answer of an earlier run counts while the service says so.
 
-        A service that cannot be reached at all is not tried again in the same run.
+        A service that cannot be reached at all, or wants no more questions, is not asked again
+        in the same run.
         """
-        if self._away is not None:
-            raise self._away
-        known = self._known.get((path, accept))
+        known = self._known.get((path, accept), self._away)
         if known is None:
-            try:
-                known = patiently(lambda: self._ask(path, accept), self._pace, threading.Event())
-            except SourceError as failure:
-                self._away = None if self._reached else failure
-                raise
+            known = self._patiently(path, accept)
             self._known[path, accept] = known
+        if isinstance(known, SourceError):
+            raise known
         return known
 
+    def _patiently(self, path: str, accept: str) -> bytes | SourceError:
+        try:
+            return patiently(lambda: self._ask(path, accept), self._pace, threading.Event())
+        except RateLimitError as failure:
+            until = datetime.fromtimestamp(time() + failure.until_s, UTC)
+            console.warn("the hosting service of patches wants no more questions before "
+                         f"{until:%Y-%m-%d %H:%M} UTC")
+            self._away = failure
+            return failure
+        except SourceError as failure:
+            self._away = None if self._reached else failure
+            return failure
+
     def _ask(self, path: str, accept: str) -> bytes:
-        note = self._cache / "patches" / "answers" / digest_of(f"{path} {accept}".encode())
+        note = self._cache / "patches" / "answers" / digest_of(
+            f"{self._api} {path} {accept}".encode())
         etag, before = self._before(note)
         headers = {"Accept": accept, "Accept-Encoding": "identity",
-                   "X-GitHub-Api-Version": "2022-11-28"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+                   "X-GitHub-Api-Version": "2022-11-28", **self._authorization()}
         if before is not None:
             headers["If-None-Match"] = etag
         with self._client.ask(self._api + path, headers) as reply:
@@ -128,9 +151,17 @@ class Hosting:
                 raise refusal(reply.status_code, reply.headers, has_token=bool(self._token))
             body = _body(reply)
         if "ETag" in reply.headers:
-            write_text(note, json.dumps({"etag": reply.headers["ETag"],
-                                         "sha256": keep(self._cache, body)}))
+            text = json.dumps({"etag": reply.headers["ETag"], "sha256": keep(self._cache, body)})
+            with cache_errors(self._cache):
+                write_text(note, text)
         return body
+
+    def _authorization(self) -> dict[str, str]:
+        if not self._token:
+            return {}
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise SourceError("GITHUB_TOKEN holds characters that no token has", retry=False)
+        return {"Authorization": f"Bearer {self._token}"}
 
     def _before(self, note: Path) -> tuple[str, bytes | None]:
         try:
@@ -143,14 +174,8 @@ class Hosting:
 def refusal(status: int, headers: Mapping[str, str], *, has_token: bool) -> SourceError:
     """Return why the service did not answer, and whether waiting helps."""
     advice = "" if has_token else "; GITHUB_TOKEN allows more"
-    if status in (403, 429) and headers.get("x-ratelimit-remaining") == "0":
-        wait = _seconds_until(headers.get("x-ratelimit-reset", ""))
-        until = datetime.fromtimestamp(time() + wait, UTC).strftime("%H:%M UTC")
-        return SourceError(f"its rate limit is used up until {until}{advice}",
-                           retry=wait <= PATIENCE_S, wait_s=wait)
-    if status in (403, 429) and (wait_s := retry_after(headers.get("Retry-After"))) is not None:
-        return SourceError(f"it wants to be left alone for {wait_s:.0f} s{advice}",
-                           retry=wait_s <= PATIENCE_S, wait_s=wait_s)
+    if status in (403, 429) and (wait_s := _limited_s(headers)) is not None:
+        return RateLimitError(wait_s, advice)
     words = {401: "it does not accept the token of GITHUB_TOKEN",
              403: f"it refuses{advice}",
              404: "it has no such thing" + ("" if has_token else
@@ -160,11 +185,14 @@ def refusal(status: int, headers: Mapping[str, str], *, has_token: bool) -> Sour
                        retry=status in (408, 429, 500, 502, 503, 504))
 
 
-def _seconds_until(moment: str) -> float:
+def _limited_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until a rate limit ends, None where the headers speak of none."""
+    if headers.get("x-ratelimit-remaining") != "0":
+        return retry_after(headers.get("Retry-After"))
     try:
-        return max(0.0, float(moment) - time())
+        return max(0.0, float(headers.get("x-ratelimit-reset", "")) - time())
     except ValueError:
-        return PATIENCE_S + 1
+        return LONGEST_S
 
 
 def _body(reply: requests.Response) -> bytes:

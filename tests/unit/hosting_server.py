@@ -103,7 +103,9 @@ class HostingServer:
             return 200, json.dumps(self.releases).encode()
         if what == "commits":
             line = self.git("rev-list", "--parents", "-n", "1", "/".join(rest)).split()
-            return 200, json.dumps({"sha": line[0], "parents": [
+            moment, message = self.git("show", "-s", "--format=%aI%n%B", line[0]).split("\n", 1)
+            written = {"message": message.strip(), "author": {"date": moment}}
+            return 200, json.dumps({"sha": line[0], "commit": written, "parents": [
                 {"sha": parent} for parent in line[1:]]}).encode()
         base, _, head = "/".join(rest).partition("...")
         merge_base = self.git("merge-base", base, head).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,40 @@ def test_a_merged_one_is_locked_by_its_merge_commit(at: Patched) -> None:
     assert locked(at).patches[0].head == commit
 
 
+def test_one_that_was_merged_as_several_commits_is_not_taken_for_its_last(at: Patched) -> None:
+    at.hosting.commit({"vllm/second.py": "two\n"}, "the second", on="fix")
+    at.hosting.open_pull(7, "fix")
+    at.hosting.commit({"vllm/other.py": "meanwhile\n"}, on="main")
+    at.hosting.git("switch", "-q", "-c", "rebased", "fix")
+    at.hosting.git("rebase", "-q", "main")
+    merge = at.hosting.git("rev-parse", "rebased").strip()
+    at.hosting.pulls[7].update(merged_at="2026-04-01", merge_commit_sha=merge, commits=2)
+    at.declare()
+    refresh(at)
+    assert locked(at).patches[0].why == (
+        f'it was merged as 2 commits; declare them as compare = "BASE...{merge}"')
+
+
+@pytest.mark.parametrize("how", ["squashed", "with a merge commit"])
+def test_two_commits_merged_as_one_are_that_one(at: Patched, how: str) -> None:
+    at.hosting.commit({"vllm/second.py": "two\n"}, "the second", on="fix")
+    at.hosting.open_pull(7, "fix")
+    at.hosting.pulls[7]["commits"] = 2
+    if how == "squashed":
+        merge = at.hosting.merge(7)
+    else:
+        at.hosting.git("switch", "-q", "main")
+        at.hosting.git("merge", "-q", "--no-ff", "-m", "Merge pull request #7", "fix")
+        merge = at.hosting.git("rev-parse", "main").strip()
+        at.hosting.pulls[7].update(merged_at="2026-04-01", merge_commit_sha=merge)
+    at.declare()
+    refresh(at)
+    patch = locked(at).patches[0]
+    assert patch.head == merge
+    data = find(at.workspace.cache, patch.sha256) or b""
+    assert data.count(b"diff --git") == 2
+
+
 def test_commits_ranges_and_files(at: Patched) -> None:
     head = at.hosting.git("rev-parse", "fix").strip()
     (at.matrix.parent / "own.diff").write_text(OWN)
@@ -116,6 +151,24 @@ def test_what_moved_is_an_error_with_both_sides_until_it_is_accepted(
     assert new != old
     assert (new.head if how != "other bytes" else new.sha256) in said
     assert run(["--matrix", str(at.matrix), "lock"]) == 0
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_another_name_or_glob_is_no_leave_to_take_what_was_pushed(
+        resolved: Patched, reachable: bool) -> None:
+    at = resolved
+    at.declare()
+    refresh(at)
+    old = locked(at).patches[0]
+    at.hosting.commit({"vllm/__init__.py": 'WORD = "pushed"\n'}, on="fix")
+    at.hosting.open_pull(7, "fix")
+    at.forget()
+    at.declare("mended", leave=["vllm/x.py"])
+    at.hosting.faults = [] if reachable else [(404, {})] * 9
+    assert run(["--matrix", str(at.matrix), "lock"]) == (6 if reachable else 0)
+    if not reachable:
+        new = locked(at).patches[0]
+        assert (new.name, new.head, new.sha256) == ("mended", old.head, old.sha256)
 
 
 def test_an_old_lock_outlives_a_force_push_in_the_cache(at: Patched) -> None:
@@ -204,7 +257,21 @@ def test_a_service_that_serves_no_diff_is_unresolved(at: Patched) -> None:
     at.declare()
     at.hosting.page = b"<html>please log in</html>\n"
     assert refresh(at) == 0
-    assert "no diff" in locked(at).patches[0].why
+    assert "no git diff" in locked(at).patches[0].why
+
+
+def test_no_diff_in_the_place_of_locked_bytes_is_no_better(
+        at: Patched, capsys: pytest.CaptureFixture[str]) -> None:
+    at.declare()
+    refresh(at)
+    clear(at)
+    at.hosting.page = b"<html>please log in</html>\n"
+    assert run(["--matrix", str(at.matrix), "patch", "status"]) == 6
+    said = capsys.readouterr()
+    assert "owner/name#7  unresolved" in said.out
+    assert "it holds no git diff" in said.err
+    assert run(["--matrix", str(at.matrix), "patch", "wheel", "probe"]) == 6
+    assert "is locked and cannot be had" in capsys.readouterr().err
 
 
 def test_take_revert_and_required_travel_from_the_matrix(at: Patched) -> None:
@@ -230,6 +297,19 @@ def test_damaged_bytes_in_the_cache_are_removed(tmp_path: Path) -> None:
     assert find(tmp_path, digest) is None
     assert not place(tmp_path, digest).exists()
     assert find(tmp_path, digest_of(b"never kept")) is None
+
+
+@pytest.mark.parametrize("folder", ["bytes", "answers", "standings"])
+@pytest.mark.parametrize("verb", ["status", "refresh"])
+def test_a_cache_that_cannot_be_used_is_said_in_words(
+        at: Patched, folder: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    at.declare()
+    refresh(at)
+    shutil.rmtree(at.workspace.cache / "patches")
+    (at.workspace.cache / "patches").mkdir()
+    (at.workspace.cache / "patches" / folder).write_text("a file")
+    assert run(["--matrix", str(at.matrix), "patch", verb]) == 2
+    assert "cache folder cannot be used" in capsys.readouterr().err
 
 
 def test_a_registry_that_is_not_there_has_no_patches() -> None:

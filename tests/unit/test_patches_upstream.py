@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,8 +39,9 @@ def client(server: HostingServer, cache: Path, token: str = "") -> Hosting:
 
 def test_pull_commit_base_and_diff(server: HostingServer, asks: Hosting) -> None:
     pull = asks.pull(REPOSITORY, 7)
-    head, parent = asks.commit(REPOSITORY, "fix")
-    assert pull["head"]["sha"] == head
+    found = asks.commit(REPOSITORY, "fix")
+    head, parent = found.sha, found.parents[0].sha
+    assert pull.head.sha == head
     assert asks.merge_base(REPOSITORY, "main", "fix") == parent
     diff = asks.diff(REPOSITORY, parent, head)
     assert b"-one\n+two\n" in diff
@@ -64,7 +66,7 @@ def test_an_unchanged_answer_is_asked_for_conditionally(server: HostingServer, t
 def test_a_changed_answer_is_taken(server: HostingServer, tmp_path: Path) -> None:
     client(server, tmp_path).pull(REPOSITORY, 7)
     server.pulls[7]["state"] = "closed"
-    assert client(server, tmp_path).pull(REPOSITORY, 7)["state"] == "closed"
+    assert client(server, tmp_path).pull(REPOSITORY, 7).state == "closed"
 
 
 def test_a_kept_answer_that_was_damaged_is_not_trusted(server: HostingServer, tmp_path: Path
@@ -106,12 +108,23 @@ def test_a_rate_limit_that_ends_soon_is_waited_for(server: HostingServer, asks: 
     assert [status for _, _, status in server.requests] == [403, 200]
 
 
-def test_a_rate_limit_that_ends_late_is_reported(server: HostingServer, asks: Hosting) -> None:
-    server.faults = [(403, {"x-ratelimit-remaining": "0",
-                            "x-ratelimit-reset": str(int(time.time()) + 3000)})]
-    with pytest.raises(SourceError, match=r"used up until \d\d:\d\d UTC; GITHUB_TOKEN"):
-        asks.pull(REPOSITORY, 7)
+@pytest.mark.parametrize("headers", [
+    {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 3000)},
+    {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "inf"},
+    {"x-ratelimit-remaining": "0"}, {"Retry-After": "1e99"},
+])
+def test_a_rate_limit_that_ends_late_ends_all_questions(
+        server: HostingServer, asks: Hosting, headers: dict[str, str],
+        capsys: pytest.CaptureFixture[str]) -> None:
+    server.faults = [(403, headers)]
+    for number in (7, 8):
+        with pytest.raises(SourceError) as caught:
+            asks.pull(REPOSITORY, number)
+        # No time of day: the reason goes into locks, which must not change from run to run.
+        assert caught.value.reason == "its rate limit is used up; GITHUB_TOKEN allows more"
     assert len(server.requests) == 1
+    assert re.search(r"no more questions before \d{4}-\d\d-\d\d \d\d:\d\d UTC",
+                     capsys.readouterr().err)
 
 
 def test_a_server_in_trouble_is_asked_again(server: HostingServer, asks: Hosting) -> None:
@@ -145,6 +158,75 @@ def test_an_unreachable_service_is_tried_once_a_run(
         with pytest.raises(SourceError, match="no connection"):
             asks.pull(REPOSITORY, number)
     assert len(tried) == NOW.attempts
+
+
+def test_what_was_refused_is_not_asked_for_again(server: HostingServer, asks: Hosting) -> None:
+    for _ in range(3):
+        with pytest.raises(SourceError, match="no such thing"):
+            asks.pull(REPOSITORY, 404)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("said", [b"[]", b"null", b"1", b'"x"', b"{}", b"[1]", b"<html>", b"\xff",
+                                  b'{"sha": null, "head": {"sha": "x"}, "base": 1}',
+                                  b'{"merge_base_commit": {"sha": "zz"}, "status": "ahead"}'])
+def test_whatever_it_answers_is_read_or_refused_in_words(
+        server: HostingServer, asks: Hosting, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(server, "answer", lambda *_: (200, said))
+    for ask in (lambda: asks.pull(REPOSITORY, 7), lambda: asks.commit(REPOSITORY, "fix"),
+                lambda: asks.merge_base(REPOSITORY, "main", "fix")):
+        with pytest.raises(SourceError, match="its answer is not"):
+            ask()
+    for listed in (asks.comments, lambda repository, _: asks.releases(repository)):
+        if said != b"[]":
+            with pytest.raises(SourceError, match="its answer is not"):
+                listed(REPOSITORY, 7)
+
+
+def test_what_people_wrote_can_be_shown_on_a_terminal(server: HostingServer, asks: Hosting) -> None:
+    server.pulls[7].update(title="a\x1b[2J\nb\ud800", body="one\r\ntwo\x07")
+    pull = asks.pull(REPOSITORY, 7)
+    assert (pull.title, pull.body) == ("a [2J b", "one\ntwo ")
+
+
+@pytest.mark.parametrize(("token", "sent"), [("abc\n", "Bearer abc"), (" abc ", "Bearer abc")])
+def test_a_token_read_from_a_file(server: HostingServer, tmp_path: Path, token: str, sent: str
+                                  ) -> None:
+    client(server, tmp_path, token).pull(REPOSITORY, 7)
+    assert server.headers[0]["Authorization"] == sent
+
+
+@pytest.mark.parametrize("token", ["ключ", "a\nb", "a\x01"])
+def test_what_can_be_no_token(server: HostingServer, tmp_path: Path, token: str) -> None:
+    with pytest.raises(SourceError, match="characters that no token has") as caught:
+        client(server, tmp_path, token).pull(REPOSITORY, 7)
+    assert token not in caught.value.reason
+
+
+def test_the_token_stays_with_the_service_that_it_is_for(
+        server: HostingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does a netrc take its place, nor a redirect get it."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login someone password another\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    with serve_hosting(tmp_path / "elsewhere") as other:
+        other.commit({"a": "a\n"}, "start")
+        other.open_pull(7, "main", "another")
+        server.faults = [(302, {"Location": f"{other.url}/repos/owner/name/pulls/7"})]
+        assert client(server, tmp_path, "secret").pull(REPOSITORY, 7).title == "another"
+        assert server.headers[0]["Authorization"] == "Bearer secret"
+        assert "secret" not in other.headers[0].get("Authorization", "")
+
+
+def test_two_services_do_not_share_answers(server: HostingServer, tmp_path: Path) -> None:
+    client(server, tmp_path).pull(REPOSITORY, 7)
+    Hosting(USER, tmp_path / "cache", api=f"{server.url}/", token="", pace=NOW).pull(REPOSITORY, 7)
+    with serve_hosting(tmp_path / "elsewhere") as other:
+        other.commit({"a": "a\n"}, "start")
+        other.open_pull(7, "main")
+        client(other, tmp_path).pull(REPOSITORY, 7)
+        assert "If-None-Match" in server.headers[1]
+        assert "If-None-Match" not in other.headers[0]
 
 
 def test_a_refusal_of_one_thing_does_not_stop_the_others(server: HostingServer, asks: Hosting
