@@ -33,7 +33,9 @@ class RunSpec:
 
     ``copies`` are (host path, path in the container), copied in before the start: a folder
     ``a`` copied to ``/x`` becomes ``/x`` where ``/x`` does not exist, and ``/x/a`` where it does.
-    ``mounts`` are (host path, path in the container), bind-mounted read-only.
+    ``mounts`` are (host path, path in the container), bind-mounted read-only; ``kept`` are folders
+    mounted so that what the container writes there stays. ``handed_on`` are variables of this
+    process whose values must stand on no command line.
     ``ports`` are container ports, each published on a free port of 127.0.0.1.
     """
 
@@ -43,6 +45,8 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     copies: tuple[tuple[Path, str], ...] = ()
     mounts: tuple[tuple[Path, str], ...] = ()
+    kept: tuple[tuple[Path, str], ...] = ()
+    handed_on: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     network: str | None = None
     entrypoint: str | None = None
@@ -266,8 +270,11 @@ def _options(spec: RunSpec) -> list[str]:
     for flag, value in single.items():
         words += [flag, value] if value is not None else []
     words += [word for key, value in spec.env.items() for word in ("--env", f"{key}={value}")]
+    words += [word for name in spec.handed_on for word in ("--env", name)]
     for source, target in spec.mounts:
         words += ["--mount", f"type=bind,src={source},dst={target},readonly"]
+    for source, target in spec.kept:
+        words += ["--mount", f"type=bind,src={source},dst={target}"]
     for port in spec.ports:
         words += ["--publish", f"127.0.0.1::{port}"]
     return [*words, *(["--interactive"] if spec.interactive else [])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +76,22 @@ def docker_command(recipe: Recipe, cell: Cell, image: str, root: Path) -> list[s
 def render(options: Sequence[str]) -> str:
     """Write a command over several lines, ready to be pasted into a shell."""
     return " \\\n  ".join(options)
+
+
+def host_folders(recipe: Recipe, cell: Cell, home: Path) -> tuple[tuple[Path, str], ...]:
+    """Return the folders of this host, made where missing, that ``docker_command`` mounts too.
+
+    The hub's cache, so that a model is fetched once, and what a GPU's server compiles.
+    """
+    folders: list[tuple[Path, str]] = []
+    if recipe.model.repository:
+        folders.append((Path(os.environ.get("HF_HOME") or home / ".cache/huggingface"), HUB_CACHE))
+    if cell.is_cuda:
+        folders.append((home / ".cache/sparkyard/vllm" / f"{recipe.name}-{launch_key(recipe, cell)}",
+                        COMPILE_CACHE))
+    for folder, _ in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    return tuple(folders)
 
 
 def template_steps(recipe: Recipe) -> tuple[str, ...]:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from builder.cells import Cell
 from builder.engine import Container, Engine, RunSpec
-from builder.launch import PORT, TEMPLATE_FILE, served_path, server_command
+from builder.launch import (
+    COMPILE_CACHE,
+    PORT,
+    TEMPLATE_FILE,
+    host_folders,
+    served_path,
+    server_command,
+)
 from builder.recipes import Recipe
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.gpu import gpus_in
@@ -76,8 +83,11 @@ def _server(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
         copies += ((model or root / recipe.model.path, _loaded(recipe)),)
     inside = {served_path(recipe): _loaded(recipe), TEMPLATE_FILE: TEMPLATE}
     command = tuple(inside.get(word, word) for word in server_command(recipe, cell))
-    spec = RunSpec(image, command, platform=cell.platform, env=dict(recipe.environment),
-                   ports=(PORT,), shm_size="1g", copies=copies,
+    environment = {**recipe.environment, **({"VLLM_CACHE_ROOT": COMPILE_CACHE} if cell.is_cuda
+                                            else {})}
+    spec = RunSpec(image, command, platform=cell.platform, env=environment, ports=(PORT,),
+                   shm_size="1g", copies=copies, kept=host_folders(recipe, cell, Path.home()),
+                   handed_on=("HF_TOKEN",) if recipe.model.repository else (),
                    gpus="all" if cell.is_cuda else None)
     with engine.start(spec) as box:
         yield box

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from builder.cells import Cell
-from builder.launch import docker_command, launch_key, render, server_command, template_steps
+from builder.engine_run import RunSpec, _options
+from builder.launch import (
+    docker_command,
+    host_folders,
+    launch_key,
+    render,
+    server_command,
+    template_steps,
+)
 from builder.recipes import Recipe, load_recipe, recipe_names
 from builder.workspace import open_workspace
 
@@ -66,3 +74,22 @@ def test_a_stale_template_is_replaced_and_checked() -> None:
     found = words(recipe, CELLS["tf5"])
     assert found[found.index("--chat-template") + 1] == "/models/chat_template.jinja"
     assert template_steps(load_recipe(ROOT, "gemma4-26b-a4b-fp8")) == ()
+
+
+def test_a_smoke_test_mounts_what_the_pasted_command_mounts(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HOME", raising=False)
+    recipe = load_recipe(ROOT, "gemma4-26b-a4b-nvfp4")
+    folders = host_folders(recipe, CELLS["tf5"], tmp_path)
+    assert all(path.is_dir() for path, _ in folders)
+    command = render(docker_command(recipe, CELLS["tf5"], "image", ROOT))
+    for path, inside in folders:
+        assert f"$HOME/{path.relative_to(tmp_path)}:{inside}" in command
+    tiny = load_recipe(ROOT, "tiny-gemma4")
+    assert host_folders(tiny, CELLS["cpu"], tmp_path) == ()
+
+
+def test_a_token_is_handed_on_by_name() -> None:
+    words = _options(RunSpec("image", handed_on=("HF_TOKEN",), kept=((Path("/a"), "/b"),)))
+    assert words[words.index("HF_TOKEN") - 1] == "--env"
+    assert "type=bind,src=/a,dst=/b" in words
