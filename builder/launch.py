@@ -87,8 +87,8 @@ def host_folders(recipe: Recipe, cell: Cell, home: Path) -> tuple[tuple[Path, st
     if recipe.model.repository:
         folders.append((Path(os.environ.get("HF_HOME") or home / ".cache/huggingface"), HUB_CACHE))
     if cell.is_cuda:
-        folders.append((home / ".cache/sparkyard/vllm" / f"{recipe.name}-{launch_key(recipe, cell)}",
-                        COMPILE_CACHE))
+        launch = f"{recipe.name}-{launch_key(recipe, cell)}"
+        folders.append((home / ".cache/sparkyard/vllm" / launch, COMPILE_CACHE))
     for folder, _ in folders:
         folder.mkdir(parents=True, exist_ok=True)
     return tuple(folders)
