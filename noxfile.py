@@ -80,6 +80,8 @@ for _name, _help in {
     "gate": "Judge closures without a GPU (-- CELL…, --image REF, --sarif FILE, --explain CODE).",
     "build": "Build cells (-- CELL… --push).",
     "smoke": "Smoke test a cell (-- CELL --level 2).",
+    "bench": "Measure token rates (-- CELL --quick --baseline RECORD).",
+    "patch": "What patches come to on each cell (-- status, -- refresh).",
     "report": "Show records of smoke runs (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
     "recipe": "Show the pins (-- list, -- show RECIPE).",
