@@ -51,6 +51,14 @@ def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequenc
     return Scope(tuple(chosen), tuple(compiled), tuple(left_out))
 
 
+def whole_scope(files: Sequence[FilePatch], take: Sequence[str] = (), leave: Sequence[str] = ()
+                ) -> Scope:
+    """Sort the files of a diff for a checkout, where all that is not left out can be patched."""
+    left = [file for file in files if all(is_left(path, take, leave) for path in file.paths)]
+    return Scope(tuple(file for file in files if file not in left), (),
+                 tuple(path for file in left for path in file.paths))
+
+
 def is_left(path: str, take: Sequence[str], leave: Sequence[str]) -> bool:
     """Say whether a path is left out: by ``leave``, or by default unless ``take`` names it."""
     if _matches(path, leave):

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from git import Blob as GitBlob
@@ -18,11 +19,9 @@ from git import Commit, Repo, Tree
 from git.exc import BadName, GitCommandError, InvalidGitRepositoryError, NoSuchPathError
 
 from builder.errors import PatchError, UsageError
-from builder.patches.apply import Applied, Blob, Layered, apply_files
-from builder.patches.diff import parse_diff
-from builder.patches.filepatch import reverse
-from builder.patches.scope import is_left
-from builder.patches.status import Candidate
+from builder.patches.apply import Blob, Layered
+from builder.patches.scope import whole_scope
+from builder.patches.status import Candidate, Standing, judge_one, require
 
 IDENTITY = {"GIT_AUTHOR_NAME": "sparkyard", "GIT_AUTHOR_EMAIL": "sparkyard@localhost",
             "GIT_COMMITTER_NAME": "sparkyard", "GIT_COMMITTER_EMAIL": "sparkyard@localhost"}
@@ -39,17 +38,20 @@ class Committed:
 
 
 class CommitTree:
-    """The files of a commit, as patches want them; links and submodules are no files."""
+    """The files of a commit, as patches want them."""
 
     def __init__(self, commit: Commit) -> None:
         """Take the commit; nothing is read yet."""
         self._tree = commit.tree
 
     def read(self, path: str) -> Blob | None:
-        """Return a file, None where there is none."""
+        """Return a file, None where there is none; raises PatchError for a link or submodule."""
         found = self._find(path)
-        if not isinstance(found, GitBlob) or found.mode not in (REGULAR, EXECUTABLE):
+        if found is None or isinstance(found, Tree):
             return None
+        if not isinstance(found, GitBlob) or found.mode not in (REGULAR, EXECUTABLE):
+            raise PatchError(f"{path} is a symbolic link or a submodule", where=path,
+                             next_step="leave the path out (`leave`), or drop the patch")
         return Blob(found.data_stream.read(), found.mode == EXECUTABLE)
 
     def is_folder(self, path: str) -> bool:
@@ -67,46 +69,39 @@ def commit_series(checkout: Path, base: str, branch: str, series: Sequence[Candi
                   ) -> Committed:
     """Put a series on top of ``base`` as ``branch``; the files of the checkout stay as they are.
 
-    Raises UsageError for what is no checkout with that commit, PatchError where a required patch
-    cannot be had or does not apply; the branch is not touched then.
+    Raises UsageError for what is no checkout with that commit and for a branch that is not to be
+    replaced, PatchError where a required patch cannot be had or does not apply; the branch is not
+    touched then.
     """
     with _opened(checkout) as repo:
         start = _commit(repo, base)
-        tree, parent = Layered(CommitTree(start)), start.hexsha
+        tree, parent = CommitTree(start), start.hexsha
+        done = Layered(tree)
         commits, words = [], []
         for candidate in series:
-            applied, why = _applied(candidate, tree)
-            if why:
-                words.append(f"patch {candidate.id} left out: {why}")
-                continue
-            tree.add(applied.changes)
-            parent = _write(repo, parent, applied.changes, candidate.id, start.committed_date)
-            commits.append((candidate.id, parent))
+            scoped = partial(whole_scope, take=candidate.take, leave=candidate.leave)
+            verdict, changes = judge_one(candidate, scoped, tree, done)
+            words += require(branch, [candidate], [verdict])
+            if verdict.standing is Standing.APPLIES:
+                done.add(changes)
+                parent = _write(repo, parent, changes, candidate.id, start.committed_date)
+                commits.append((candidate.id, parent))
+        _require_free(repo, branch, parent)
         repo.git.update_ref(f"refs/heads/{branch}", parent)
     return Committed(branch, tuple(commits), tuple(words))
 
 
-def _applied(candidate: Candidate, tree: Layered) -> tuple[Applied, str]:
-    """Return what a patch changes, or why it is left out; raises PatchError for a required one."""
-    if candidate.diff is None:
-        return Applied(), _left_out(candidate, candidate.why or "its bytes cannot be had")
-    files = [file for file in parse_diff(candidate.diff, candidate.id)
-             if not all(is_left(path, candidate.take, candidate.leave) for path in file.paths)]
-    files = list(reverse(files)) if candidate.undo else files
-    applied = apply_files(files, tree)
-    if not applied.conflicts:
-        return applied, ""
-    if not apply_files(reverse(files), tree).conflicts:
-        return Applied(), "already in"
-    return Applied(), _left_out(candidate, "\n".join(map(str, applied.conflicts)))
-
-
-def _left_out(candidate: Candidate, why: str) -> str:
-    if candidate.required:
-        raise PatchError(f"a required patch does not apply: {candidate.id}\n{why}",
-                         where=candidate.id, next_step="choose the commit that it was made for, "
-                         "or mark it optional")
-    return why
+def _require_free(repo: Repo, branch: str, tip: str) -> None:
+    """Refuse to move a branch that lies in a work tree, or that has commits of somebody else."""
+    name = f"refs/heads/{branch}"
+    if f"branch {name}" in repo.git.worktree("list", "--porcelain").splitlines():
+        raise UsageError(f"the branch {branch} is checked out", where=str(repo.working_dir),
+                         next_step="switch to another one first")
+    here = next((head for head in repo.heads if head.path == name), None)
+    if here and here.commit.committer.email != IDENTITY["GIT_COMMITTER_EMAIL"] and \
+            not repo.is_ancestor(here.commit, repo.commit(tip)):
+        raise UsageError(f"the branch {branch} has commits of yours", where=str(repo.working_dir),
+                         next_step="rename it: it would be replaced")
 
 
 def _write(repo: Repo, parent: str, changes: Mapping[str, Blob | None], subject: str,
@@ -136,13 +131,21 @@ def _hash_object(repo: Repo, scratch: Path, data: bytes) -> str:
 
 @contextmanager
 def _opened(checkout: Path) -> Iterator[Repo]:
+    """Open a checkout; what git refuses in the block is a UsageError with git's own words."""
     try:
-        repo = Repo(checkout)
+        with Repo(checkout) as repo:
+            # The one library for it reads sha1 names only.
+            if repo.git.rev_parse("--show-object-format") != "sha1":
+                raise UsageError("the checkout names its objects by sha256", where=str(checkout),
+                                 next_step="clone the sources as upstream has them")
+            yield repo
     except (InvalidGitRepositoryError, NoSuchPathError) as error:
         raise UsageError("there is no git checkout", where=str(checkout),
                          next_step="clone the sources there") from error
-    with repo:
-        yield repo
+    except GitCommandError as error:
+        said = error.stderr.strip().removeprefix("stderr: ").strip("'")
+        raise UsageError(f"git refuses: {said}", where=str(checkout),
+                         next_step="see to the checkout, then run the same again") from error
 
 
 def _commit(repo: Repo, name: str) -> Commit:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,7 +27,7 @@ from builder.patches.scope import COMPILED, LEAVE, Scope, scope_of
 from builder.patches.superseded import is_met
 from builder.patches.wheel_tree import WheelTree, open_tree
 
-FORMAT = 1  # raise it when the same patches are to be judged otherwise
+FORMAT = 2  # raise it when the same patches are to be judged otherwise
 
 
 class Standing(StrEnum):
@@ -77,10 +78,15 @@ class Verdict(Frozen):
     left_out: tuple[str, ...] = ()
 
     @property
-    def line(self) -> str:
-        """Return the verdict in a line and its conflicts below, for people."""
-        first = f"{self.id}: {self.standing}" + (f" ({self.detail})" if self.detail else "")
+    def why(self) -> str:
+        """Return the standing and its detail in a line, and the conflicts below, for people."""
+        first = f"{self.standing}" + (f" ({self.detail})" if self.detail else "")
         return "\n".join([first, *(str(conflict) for conflict in self.conflicts)])
+
+    @property
+    def line(self) -> str:
+        """Return the same with the patch's name before it."""
+        return f"{self.id}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,9 @@ def judge(tree: WheelTree, series: Sequence[Candidate]) -> Judged:
     done = Layered(tree)
     verdicts: list[Verdict] = []
     for candidate in series:
-        verdict, changes = _judge_one(candidate, tree, done)
+        scoped = partial(scope_of, packages=tree.packages, take=candidate.take,
+                         leave=candidate.leave)
+        verdict, changes = judge_one(candidate, scoped, tree, done)
         verdicts.append(verdict)
         done.add(changes)
     return Judged(tuple(verdicts), done.changes)
@@ -148,19 +156,21 @@ def require(cell: str, series: Sequence[Candidate], verdicts: Sequence[Verdict])
                          + "\n".join(verdict.line for verdict in found), where=cell,
                          next_step="see `sparkyard patch status`; drop the patch, restrict it to "
                          "other versions, or mark it optional")
-    return [f"patch {verdict.id} left out: {verdict.standing}"
-            + (f" ({verdict.detail})" if verdict.detail else "")
+    return [f"patch {verdict.id} left out: {verdict.why}"
             for verdict in verdicts if verdict.standing is not Standing.APPLIES]
 
 
-def _judge_one(candidate: Candidate, tree: WheelTree, done: Layered
-               ) -> tuple[Verdict, Mapping[str, Blob | None]]:
+def judge_one(candidate: Candidate, scoped: Callable[[Sequence[FilePatch]], Scope], tree: Tree,
+              done: Layered) -> tuple[Verdict, Mapping[str, Blob | None]]:
+    """Judge one patch on ``tree`` and on ``done``, which has the patches before it on top.
+
+    ``scoped`` says which of its files count. The changes are empty unless it applies.
+    """
     if candidate.diff is None:
         return Verdict(id=candidate.id, standing=Standing.UNRESOLVED,
                        detail=candidate.why or "its bytes cannot be had"), {}
     try:
-        files = parse_diff(candidate.diff, candidate.id)
-        scope = scope_of(files, tree.packages, candidate.take, candidate.leave)
+        scope = scoped(parse_diff(candidate.diff, candidate.id))
         standing, detail, applied = _standing(candidate, scope, tree, done)
     except PatchError as error:
         return Verdict(id=candidate.id, standing=Standing.CONFLICT, detail=error.what), {}
@@ -175,18 +185,18 @@ def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
     if scope.compiled:
         return Standing.COMPILE, f"it touches {', '.join(scope.compiled[:3])}", Applied()
     if not scope.files:
-        return Standing.CONFLICT, "it touches nothing that the wheel holds", Applied()
+        return Standing.CONFLICT, "nothing of it remains, all its files are left out", Applied()
     files = reverse(scope.files) if candidate.undo else scope.files
     applied, undone = apply_files(files, done), _undone(files, tree)
     # Repeated lines can let a patch go in twice: of two ways that work, the nearer one is meant.
     if undone and (applied.conflicts or undone.moved <= applied.moved):
-        return Standing.UPSTREAM, _moved("found in the wheel", undone), applied
+        return Standing.UPSTREAM, _moved("found in the sources", undone), applied
     if not applied.conflicts:
         return Standing.APPLIES, _moved("", applied), applied
     if _undone(files, done):
         return Standing.SUPERSEDED, "an earlier patch of the series brings it", applied
     if is_met(files, tree):
-        return Standing.SUPERSEDED, "the wheel has its lines, in another form", applied
+        return Standing.SUPERSEDED, "the sources have its lines, in another form", applied
     count = len(applied.conflicts)
     return Standing.CONFLICT, f"in {count} place{'' if count == 1 else 's'}", applied
 

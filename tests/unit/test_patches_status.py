@@ -107,7 +107,7 @@ def test_a_patch_that_an_old_ref_already_has_is_dropped_with_a_word(tmp_path: Pa
     verdicts = judged(tmp_path, FIXED, *series)
     assert [verdict.standing for verdict in verdicts] == [Standing.UPSTREAM, Standing.APPLIES]
     assert require("cell", series, verdicts) == [
-        "patch vllm-project/vllm#1 left out: already upstream (found in the wheel)"]
+        "patch vllm-project/vllm#1 left out: already upstream (found in the sources)"]
 
 
 def test_what_an_earlier_patch_of_the_series_brings_is_superseded(tmp_path: Path) -> None:
