@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builder import console
@@ -16,12 +16,14 @@ from builder.errors import SparkyardError, UsageError
 from builder.fetch import fetch_lock
 from builder.indexes import user_sources
 from builder.lock import Lock, LockedWheel, load_for, lock_path
+from builder.patches.declared import wheel_name
 from builder.patches.drift import Drift, proposals
 from builder.patches.load import load_series
 from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
+from builder.patches.revision import Revision
 from builder.patches.series import commit_series
-from builder.patches.stage import NO_SERIES, Series, patched_wheel, revise
-from builder.patches.status import Candidate, Verdict, failed, require, standings
+from builder.patches.stage import Series, patched_wheel, revise
+from builder.patches.status import Candidate, Standing, Verdict, failed, require, standings
 from builder.patches.upstream import Hosting
 from builder.store import Store
 from builder.workspace import Workspace, open_workspace
@@ -69,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
 def _status(workspace: Workspace, options: argparse.Namespace) -> int:
     """Judge on every cell; a cell whose lock is stale is named and hurts itself only."""
     found: Found = {}
-    code = 0
+    errors: dict[str, SparkyardError] = {}
     for cell in _locked_cells(workspace, options.cells):
         try:
             lock = load_for(cell, workspace.locks)
@@ -77,33 +79,47 @@ def _status(workspace: Workspace, options: argparse.Namespace) -> int:
                                      _asked(workspace, cell, lock, options, strict=False))
         except SparkyardError as error:
             console.show_error(error)
-            code = max(code, error.exit_code)
+            errors[cell.id] = error
     if options.json:
-        console.document({"schema": 1, "cells": {
+        console.document({"schema": 1, "errors": _as_json(errors), "cells": {
             name: [verdict.model_dump(mode="json") for _, verdict in pairs]
             for name, pairs in found.items()}})
     else:
         _show(found)
     fails = any(failed([one for one, _ in pairs], [verdict for _, verdict in pairs])
                 for pairs in found.values())
-    return max(code, 6 if fails else 0)
+    return max(_code(errors), 6 if fails else 0)
+
+
+def _as_json(errors: Mapping[str, SparkyardError]) -> dict[str, dict[str, str]]:
+    return {cell: {"kind": error.kind, "what": error.what} for cell, error in errors.items()}
+
+
+def _code(errors: Mapping[str, SparkyardError]) -> int:
+    return max((error.exit_code for error in errors.values()), default=0)
 
 
 def _locked_cells(workspace: Workspace, patterns: Sequence[str]) -> list[Cell]:
+    """Return the cells that are locked, and those named one by one, whose error is to be seen."""
     return [cell for cell in select(workspace.cells, patterns)
-            if lock_path(workspace.locks, cell).exists()]
+            if cell.id in patterns or lock_path(workspace.locks, cell).exists()]
 
 
 def _asked(workspace: Workspace, cell: Cell, lock: Lock, options: argparse.Namespace, *,
            strict: bool) -> Series:
-    """Return the files that are named, or the locked patches."""
+    """Return the files that are named, or the locked patches; ``--package`` takes one wheel's."""
+    name = _wheel_name(cell, options)
     if not options.files:
-        return load_series(workspace, cell, lock, strict=strict)
-    name = options.package or cell.vllm_package
+        series = load_series(workspace, cell, lock, strict=strict)
+        return {name: series.get(name, ())} if options.package else series
     if lock.wheel(name) is None:
         raise UsageError(f"{cell.id} has no wheel of {name}", where="command line",
                          next_step="name a distribution of its lock")
     return {name: [_candidate(path) for path in options.files]}
+
+
+def _wheel_name(cell: Cell, options: argparse.Namespace) -> str:
+    return wheel_name(options.package or "vllm", cell.vllm_package)
 
 
 def _candidate(path: Path) -> Candidate:
@@ -119,7 +135,8 @@ def _judged(workspace: Workspace, cell: Cell, lock: Lock, series: Series
     store, pairs = Store(workspace.cache), []
     for name, candidates in series.items():
         wheel = lock.wheel(name)
-        assert wheel is not None  # patches are locked for wheels of the lock
+        if wheel is None or not candidates:
+            continue
         verdicts = standings(_path(lock, wheel, cell, store), wheel.sha256, candidates, store.root)
         pairs += list(zip(candidates, verdicts, strict=True))
     return pairs
@@ -135,14 +152,14 @@ def _show(found: Found) -> None:
     """Print patches x cells: side by side while that fits, else a row each; then the reasons."""
     patched = {name: pairs for name, pairs in found.items() if pairs}
     if not patched:
-        console.info(f"none of {len(found)} cells has a patch")
+        console.info(f"no patch is for any of these: {', '.join(found)}" if found else
+                     "no cell could be judged")
         return
-    ids = list(dict.fromkeys(one.id for pairs in patched.values() for one, _ in pairs))
     if len(patched) <= WIDE:
-        by_cell = [{verdict.id: verdict.standing for _, verdict in pairs}
-                   for pairs in patched.values()]
+        by_cell = [_rows(pairs) for pairs in patched.values()]
+        rows = dict.fromkeys(row for cell in by_cell for row in cell)
         console.table("", ("patch", *patched), [
-            (name, *(cell.get(name, "") for cell in by_cell)) for name in ids])
+            (row[0], *(cell.get(row, "") for cell in by_cell)) for row in rows])
     else:
         console.table("", ("patch", "cell", "standing"), [
             (verdict.id, name, verdict.standing)
@@ -154,34 +171,47 @@ def _show(found: Found) -> None:
                 console.info(f"{name}: {verdict.line}{weight}")
 
 
+def _rows(pairs: Sequence[tuple[Candidate, Verdict]]) -> dict[tuple[str, int], Standing]:
+    """Return the standings by name and its count: two parts of one request have the same name."""
+    names = [verdict.id for _, verdict in pairs]
+    return {(verdict.id, names[:at].count(verdict.id)): verdict.standing
+            for at, (_, verdict) in enumerate(pairs)}
+
+
 def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
     """Lock patches anew; one cell's failure does not stop the others."""
     hosting = Hosting(user_sources(), workspace.cache)
     done: list[Refreshed] = []
-    code = 0
+    errors: dict[str, SparkyardError] = {}
     cells = [cell for cell in _locked_cells(workspace, options.cells) if cell.patches]
     for cell in cells:
         try:
             done.append(refresh(workspace, cell, hosting))
         except SparkyardError as error:
             console.show_error(error)
-            code = max(code, error.exit_code)
+            errors[cell.id] = error
     found = drifts(cells, hosting)
     edits = list(proposals({name: patch for cell in cells for name, patch in cell.patches.items()},
                            seen_in_wheels(workspace, done)))
     if options.json:
-        console.document(_document(found, done, edits))
+        console.document({**_document(found, done, edits), "errors": _as_json(errors)})
     else:
         _show_drift(found, done, edits)
-    return code
+    return _code(errors)
 
 
 def _document(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]
               ) -> dict[str, object]:
     return {"schema": 1, "patches": [one.model_dump() for one in found], "proposals": list(edits),
-            "cells": {one.cell.id: {
+            "idle": _idle(found, done), "cells": {one.cell.id: {
                 "changed": one.changed, "moved": list(one.moved),
                 "patches": [patch.model_dump() for patch in one.lock.patches]} for one in done}}
+
+
+def _idle(found: Sequence[Drift], done: Sequence[Refreshed]) -> list[str]:
+    """Return the patches that no cell's wheels need: perhaps a package's name is misspelt."""
+    needed = {patch.name for one in done for patch in one.lock.patches}
+    return [one.name for one in found if one.name not in needed]
 
 
 def _show_drift(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]) -> None:
@@ -196,6 +226,8 @@ def _show_drift(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequen
     console.table("", ("cell", "lock", "patches", "unresolved"), [
         (one.cell.id, "written" if one.changed else "unchanged", len(one.lock.patches),
          sum(bool(patch.why) for patch in one.lock.patches)) for one in done])
+    if idle := _idle(found, done):
+        console.info(f"no wheel of these cells needs {', '.join(idle)}")
     for edit in edits:
         console.out(f"matrix.toml: {edit}")
 
@@ -212,27 +244,40 @@ def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock,
 def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
     """Write a cell's patched wheels; raises PatchError when a required patch does not apply."""
     cell, lock, series = _one(workspace, options)
-    for name, candidates in (series or NO_SERIES).items():
+    revisions = []
+    for name, candidates in series.items():
         wheel = lock.wheel(name)
-        assert wheel is not None
+        if wheel is None or not candidates:
+            continue
         source = _path(lock, wheel, cell, Store(workspace.cache))
         verdicts, revision = revise(wheel, source, candidates)
         for word in require(cell.id, candidates, verdicts):
             console.warn(word)
-        if revision is None:
-            continue
-        options.output.mkdir(parents=True, exist_ok=True)
-        path = patched_wheel(revision, source, options.output)
+        if revision is not None:
+            revisions.append((revision, source))
+    for revision, source in revisions:  # all or none: every patch has been judged by now
+        path = _written(revision, source, options.output)
         changed = sum(len(blob.data) for blob in revision.changes.values() if blob)
         console.info(f"{len(revision.changes)} files changed, {console.size(changed)}")
         console.out(str(path))
+    if not revisions:
+        console.info(f"{cell.id} has no patch that changes a wheel; nothing is written")
     return 0
+
+
+def _written(revision: Revision, source: Path, folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return patched_wheel(revision, source, folder)
+    except OSError as error:
+        raise UsageError(f"the wheel cannot be written: {error.strerror}", where=str(folder),
+                         next_step="name another folder (--output)") from error
 
 
 def _series(workspace: Workspace, options: argparse.Namespace) -> int:
     """Commit the series to a branch of a checkout."""
     cell, _, series = _one(workspace, options)
-    name = options.package or cell.vllm_package
+    name = _wheel_name(cell, options)
     done = commit_series(options.checkout, options.on, f"sparkyard/{cell.id}",
                          series.get(name, ()))
     for word in done.words:

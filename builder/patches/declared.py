@@ -41,7 +41,7 @@ def _range(text: str) -> str:
 
 def _inside(text: str) -> str:
     path = PurePosixPath(text)
-    if path.is_absolute() or ".." in path.parts or "\\" in text:
+    if path.is_absolute() or ".." in path.parts or "\\" in text or not path.name:
         raise ValueError(f"{text!r} does not lie in the checkout")
     return text
 
@@ -61,7 +61,7 @@ class Patch(Frozen):
     compare: Annotated[str, AfterValidator(_range)] | None = None
     file: Annotated[str, AfterValidator(_inside)] | None = None
     package: Name = "vllm"
-    images: tuple[str, ...] = ("*",)
+    images: Annotated[tuple[str, ...], Field(min_length=1)] = ("*",)
     versions: Specifier = "*"
     required: bool = True
     revert: bool = False
@@ -117,7 +117,12 @@ class Patch(Frozen):
 
     def wheel(self, vllm_package: str) -> str:
         """Return the name of the wheel that it is for, in a cell with this vLLM."""
-        return vllm_package if self.package == "vllm" else str(canonicalize_name(self.package))
+        return wheel_name(self.package, vllm_package)
+
+
+def wheel_name(package: str, vllm_package: str) -> str:
+    """Return a wheel's canonical name; ``vllm`` is whichever vLLM the cell installs."""
+    return vllm_package if package == "vllm" else str(canonicalize_name(package))
 
 
 def needed(patches: Mapping[str, Patch], vllm_package: str, versions: Mapping[str, str]

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from builder.http_client import SourceError
 from builder.matrix import Frozen
+from builder.parse import dotted
 from builder.patches.answers import Pull
 from builder.patches.declared import Kind, Patch
 from builder.patches.status import Standing
@@ -37,11 +38,11 @@ class Drift(Frozen):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a patch is to one cell: the version of its wheel, and the standing there."""
+    """What a patch is to one cell: the version of its wheel, and the standing, None if unknown."""
 
     cell: str
     version: str
-    standing: Standing
+    standing: Standing | None
 
 
 def drift(name: str, patch: Patch, hosting: Hosting) -> Drift:
@@ -96,10 +97,11 @@ def proposals(patches: Mapping[str, Patch], seen: Mapping[str, list[Seen]]) -> I
 
 
 def _edit(name: str, patch: Patch, need: list[Seen], spare: list[Seen]) -> str:
+    entry = f"[{dotted(('patches', name))}]"
     if not need:
-        return f"delete [patches.{name}]"
+        return f"delete {entry}"
     first = min(Version(one.version) for one in spare)
     if all(Version(one.version) < first for one in need):
         present = "" if patch.versions == "*" else f"{patch.versions},"
-        return f'[patches.{name}] versions = "{present}<{first.public}"'
-    return f"[patches.{name}] name the versions or images that need it"
+        return f'{entry} versions = "{present}<{first.public}"'
+    return f"{entry} name the versions or images that need it"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from builder.cells import Cell
 from builder.errors import LockError
-from builder.lock import Lock, lock_path, read_lock, write_lock
+from builder.lock import Lock, lock_path, patches_for, read_lock, write_lock
 from builder.patches.drift import Drift, Seen, drift
 from builder.patches.load import load_series
 from builder.patches.locking import lock_patches, moved_since
@@ -53,21 +54,45 @@ def drifts(cells: Sequence[Cell], hosting: Hosting) -> list[Drift]:
 
 
 def seen_in_wheels(workspace: Workspace, done: Sequence[Refreshed]) -> dict[str, list[Seen]]:
-    """Judge each cell's patches on its wheel where the store has it; no wheel is fetched."""
-    store, found = Store(workspace.cache), dict[str, list[Seen]]()
+    """Judge each cell's patches on its wheel where the store has it; no wheel is fetched.
+
+    What was not judged, there or in the other cells, is in the result too: it may be needed.
+    """
+    found = dict[str, list[Seen]]()
     for one in done:
-        series = load_series(workspace, one.cell, one.lock, strict=False)
-        names = _names(one.lock)
-        for wheel_name, candidates in series.items():
-            wheel = one.lock.wheel(wheel_name)
-            path = store.find_wheel(wheel) if wheel else None
-            if wheel is None or path is None:
-                continue
-            verdicts = standings(path, wheel.sha256, candidates, store.root)
-            for name, verdict in zip(names[wheel_name], verdicts, strict=True):
-                found.setdefault(name, []).append(Seen(one.cell.id, wheel.version,
-                                                       verdict.standing))
+        for name, seen in _judged(workspace, one):
+            found.setdefault(name, []).append(seen)
+    for cell in workspace.cells:
+        if cell.id not in {one.cell.id for one in done}:
+            for name, seen in _not_judged(workspace, cell):
+                found.setdefault(name, []).append(seen)
     return found
+
+
+def _judged(workspace: Workspace, one: Refreshed) -> Iterator[tuple[str, Seen]]:
+    store = Store(workspace.cache)
+    series = load_series(workspace, one.cell, one.lock, strict=False)
+    names = _names(one.lock)
+    for wheel_name, candidates in series.items():
+        wheel = one.lock.wheel(wheel_name)
+        if wheel is None:
+            continue
+        path = store.find_wheel(wheel)
+        found = [verdict.standing for verdict in standings(path, wheel.sha256, candidates,
+                                                           store.root)] if path else []
+        for name, standing in zip_longest(names[wheel_name], found):
+            yield name, Seen(one.cell.id, wheel.version, standing)
+
+
+def _not_judged(workspace: Workspace, cell: Cell) -> Iterator[tuple[str, Seen]]:
+    try:
+        lock = read_lock(lock_path(workspace.locks, cell))
+    except LockError:
+        return  # not locked, or not readably: nothing is known of its versions
+    for name, patch in patches_for(cell, lock):
+        wheel = lock.wheel(patch.wheel(cell.vllm_package))
+        if wheel is not None:
+            yield name, Seen(cell.id, wheel.version, None)
 
 
 def _names(lock: Lock) -> Mapping[str, list[str]]:

@@ -90,7 +90,7 @@ def patched_version(version: str, tags: Sequence[str]) -> str:
     parts = [part for tag in tags for part in re.split(r"[^a-z0-9]+", tag.lower()) if part]
     found = Version(version)
     local = ".".join([*([found.local] if found.local else []), "sy", *parts])
-    return f"{found.public}+{local}"
+    return str(Version(f"{found.public}+{local}"))  # a commit 00123456 is 123456 there
 
 
 def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:

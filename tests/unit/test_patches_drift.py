@@ -80,23 +80,25 @@ def test_the_successor_is_read_from_what_people_write(text: str, number: str) ->
     assert successor([text], 7) == number
 
 
-def at_versions(*pairs: tuple[str, Standing]) -> list[Seen]:
+def at_versions(*pairs: tuple[str, Standing | None]) -> list[Seen]:
     return [Seen(f"cell{number}", version, standing)
             for number, (version, standing) in enumerate(pairs)]
 
 
 def test_proposals() -> None:
     patches = {"gone": FIX, "older": Patch(repository="o/r", pull=8, versions=">=0.19", reason="x"),
-               "needed": FIX, "mixed": FIX, "unseen": FIX}
+               "needed": FIX, "mixed": FIX, "unseen": FIX, "not.judged": FIX}
     edits = list(proposals(patches, {
         "gone": at_versions(("0.20.2", Standing.UPSTREAM)),
         "older": at_versions(("0.19.0", Standing.APPLIES), ("0.19.1", Standing.SUPERSEDED)),
         "needed": at_versions(("0.19.0", Standing.APPLIES), ("0.20.2", Standing.CONFLICT)),
-        "mixed": at_versions(("0.19.1", Standing.APPLIES), ("0.19.0", Standing.UPSTREAM))}))
+        "mixed": at_versions(("0.19.1", Standing.APPLIES), ("0.19.0", Standing.UPSTREAM)),
+        "not.judged": at_versions(("0.19.0", None), ("0.20.2", Standing.UPSTREAM))}))
     assert edits[0].startswith("delete [patches.gone]  # cell0 0.20.2: already upstream")
     assert edits[1].startswith('[patches.older] versions = ">=0.19,<0.19.1"')
     assert edits[2].startswith("[patches.mixed] name the versions or images")
-    assert len(edits) == 3
+    assert edits[3].startswith('[patches."not.judged"] versions = "<0.20.2"')
+    assert len(edits) == 4
 
 
 def test_refresh_says_it_all(at: Patched, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,3 +114,21 @@ def test_refresh_says_it_all(at: Patched, capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert "Fix the word" in text
     assert "unchanged" in text
+
+
+def test_what_lies_in_no_store_may_be_needed(at: Patched, capsys: pytest.CaptureFixture[str]
+                                             ) -> None:
+    at.hosting.commit({"vllm/__init__.py": 'WORD = "of the past"\n'}, on="past")
+    at.declare("there", commit=at.hosting.commit({"vllm/__init__.py": FIRST}, on="past"))
+    for path in (at.workspace.cache / "wheels").rglob("*.whl"):
+        path.unlink()
+    assert run(["--matrix", str(at.matrix), "patch", "refresh", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["proposals"] == []
+
+
+def test_a_patch_that_no_cell_needs_is_named(at: Patched, capsys: pytest.CaptureFixture[str]
+                                             ) -> None:
+    at.declare()
+    at.declare("misspelt", package="vlm")
+    assert run(["--matrix", str(at.matrix), "patch", "refresh"]) == 0
+    assert "no wheel of these cells needs misspelt" in capsys.readouterr().err

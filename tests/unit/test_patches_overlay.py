@@ -178,6 +178,7 @@ def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
     ("0.20.2", ["38909", "39612"], "0.20.2+sy.38909.39612"),
     ("2.13.0+cpu", ["g1A2b"], "2.13.0+cpu.sy.g1a2b"),
     ("1.0", ["my_fix.patch"], "1.0+sy.my.fix.patch"),
+    ("1.0", ["00123456"], "1.0+sy.123456"),  # a commit: as every reader of versions writes it
 ])
 def test_patched_versions(version: str, tags: list[str], expected: str) -> None:
     assert patched_version(version, tags) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def standing_of(folder: Path, source: str, *series: Candidate) -> list[Standing]
 ])
 def test_standings(tmp_path: Path, source: str, data: bytes | None, standing: Standing) -> None:
     assert standing_of(tmp_path, source, patch(data)) == [standing]
+
+
+def test_a_wheel_that_was_published_damaged_is_said_to_be_so(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, {"vllm/one.py": ONE.encode()})
+    with zipfile.ZipFile(wheel) as archive:
+        start = archive.getinfo("vllm/one.py").header_offset + 30 + len("vllm/one.py")
+    data = bytearray(wheel.read_bytes())
+    data[start:start + 40] = b"\xff" * 40
+    wheel.write_bytes(data)
+    with pytest.raises(PatchError, match="the wheel cannot be read"):
+        standings(wheel, "0" * 64, [patch(FIX)], tmp_path)
 
 
 def test_a_conflict_shows_file_hunk_and_both_sides(tmp_path: Path) -> None:
