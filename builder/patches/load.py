@@ -10,9 +10,9 @@ from pathlib import Path
 from builder import console
 from builder.cells import Cell
 from builder.engine import ImageFacts
-from builder.errors import IntegrityError, PatchError
+from builder.errors import IntegrityError, LockError, PatchError
 from builder.http_client import SourceError
-from builder.image import LABEL
+from builder.image import PATCHES
 from builder.indexes import user_sources
 from builder.lock import Lock, LockedPatch, load_for
 from builder.patches import artifact
@@ -95,14 +95,28 @@ def _of_upstream(cache: Path, patch: Patch, locked: LockedPatch) -> bytes:
 def push_patches(workspace: Workspace, cell: Cell, image: ImageFacts) -> tuple[str, ...]:
     """Push the bytes of the patches that an image was made with; return the artifacts' names.
 
-    An image of an older lock has its patches there already, from its own push.
+    The image's label has their digests, so it does not matter what the lock has become since.
     """
-    lock = load_for(cell, workspace.locks) if cell.patches else None
-    if lock is None or lock.digest != image.labels.get(LABEL + "lock"):
-        return ()
     names = []
-    for locked in lock.patches:
-        data, _ = _bytes(workspace, cell, cell.patches[locked.name], locked)
-        if data is not None:
-            names.append(artifact.push(workspace.registry, locked, data))
+    for sha256 in filter(None, image.labels.get(PATCHES, "").split(",")):
+        locked, data = _of_image(workspace, cell, sha256)
+        if data is None:
+            console.warn(f"{cell.id}: the bytes of patch sha256:{sha256} are nowhere; the image is "
+                         "pushed without them beside it")
+            continue
+        names.append(artifact.push(workspace.registry, sha256, data, locked))
     return tuple(names)
+
+
+def _of_image(workspace: Workspace, cell: Cell, sha256: str
+              ) -> tuple[LockedPatch | None, bytes | None]:
+    """Return a patch by digest: from the cache, or as the lock, where it still has it, says."""
+    data = find(workspace.cache, sha256)
+    try:
+        lock = load_for(cell, workspace.locks)
+        locked = next((patch for patch in lock.patches if patch.sha256 == sha256), None)
+    except LockError:
+        locked = None  # missing or stale: of another image than this one
+    if data is None and locked is not None:
+        data, _ = _bytes(workspace, cell, cell.patches[locked.name], locked)
+    return locked, data or artifact.pull(workspace.registry, sha256)
