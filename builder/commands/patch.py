@@ -17,6 +17,7 @@ from builder.fetch import fetch_lock
 from builder.indexes import user_sources
 from builder.lock import Lock, LockedWheel, load_for, lock_path
 from builder.patches.declared import wheel_name
+from builder.patches.diffs import cache_errors
 from builder.patches.drift import Drift, proposals
 from builder.patches.load import load_series
 from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
@@ -145,7 +146,8 @@ def _judged(workspace: Workspace, cell: Cell, lock: Lock, series: Series
 def _path(lock: Lock, wheel: LockedWheel, cell: Cell, store: Store) -> Path:
     """Return the wheel's file; only this wheel is fetched where the store lacks it."""
     only = lock.model_copy(update={"wheels": (wheel,)})
-    return fetch_lock(only, store, cell.indexes).paths[wheel]
+    with cache_errors(store.root):
+        return fetch_lock(only, store, cell.indexes).paths[wheel]
 
 
 def _show(found: Found) -> None:
@@ -197,13 +199,15 @@ def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
         console.document({**_document(found, done, edits), "errors": _as_json(errors)})
     else:
         _show_drift(found, done, edits)
+        if not errors and (idle := _idle(found, done)):
+            console.info(f"no wheel of these cells needs {', '.join(idle)}")
     return _code(errors)
 
 
 def _document(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]
               ) -> dict[str, object]:
     return {"schema": 1, "patches": [one.model_dump() for one in found], "proposals": list(edits),
-            "idle": _idle(found, done), "cells": {one.cell.id: {
+            "cells": {one.cell.id: {
                 "changed": one.changed, "moved": list(one.moved),
                 "patches": [patch.model_dump() for patch in one.lock.patches]} for one in done}}
 
@@ -226,8 +230,6 @@ def _show_drift(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequen
     console.table("", ("cell", "lock", "patches", "unresolved"), [
         (one.cell.id, "written" if one.changed else "unchanged", len(one.lock.patches),
          sum(bool(patch.why) for patch in one.lock.patches)) for one in done])
-    if idle := _idle(found, done):
-        console.info(f"no wheel of these cells needs {', '.join(idle)}")
     for edit in edits:
         console.out(f"matrix.toml: {edit}")
 

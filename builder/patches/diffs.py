@@ -68,7 +68,7 @@ def find(cache: Path, sha256: str) -> bytes | None:
 def cache_errors(cache: Path) -> Iterator[None]:
     """Turn what the operating system says about the cache in the block into words for people."""
     try:
-        with disk_errors(cache, "while a patch was kept"):
+        with disk_errors(cache, "while patches were looked after"):
             yield
     except OSError as error:
         raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from builder.cells import Cell
-from builder.errors import LockError
+from builder.errors import LockError, UsageError
 from builder.lock import Lock, lock_path, patches_for, read_lock, write_lock
+from builder.patches.diffs import cache_errors
 from builder.patches.drift import Drift, Seen, drift
 from builder.patches.load import load_series
 from builder.patches.locking import lock_patches, moved_since
@@ -31,7 +32,8 @@ class Refreshed:
 def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
     """Lock the cell's patches as they are now; its wheels stay.
 
-    Raises LockError where the wheels are not locked, or not for this matrix entry.
+    Raises LockError where the wheels are not locked, or not for this matrix entry, UsageError
+    where the lock cannot be written.
     """
     old = read_lock(lock_path(workspace.locks, cell))
     if old.intent != cell.intent_digest:
@@ -43,8 +45,17 @@ def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
     moved = [moved_since(before[now.source, now.wheel], now) for now in new.patches
              if (now.source, now.wheel) in before]
     if new != old:
-        write_lock(workspace.locks, new)
+        _write(workspace, new)
     return Refreshed(cell, new, tuple(filter(None, moved)), new != old)
+
+
+def _write(workspace: Workspace, lock: Lock) -> None:
+    try:
+        write_lock(workspace.locks, lock)
+    except OSError as error:
+        raise UsageError(f"the lock cannot be written: {error.strerror}",
+                         where=str(lock_path(workspace.locks, lock.cell)),
+                         next_step="see to the folder of the locks") from error
 
 
 def drifts(cells: Sequence[Cell], hosting: Hosting) -> list[Drift]:
@@ -77,7 +88,8 @@ def _judged(workspace: Workspace, one: Refreshed) -> Iterator[tuple[str, Seen]]:
         wheel = one.lock.wheel(wheel_name)
         if wheel is None:
             continue
-        path = store.find_wheel(wheel)
+        with cache_errors(store.root):
+            path = store.find_wheel(wheel)
         found = [verdict.standing for verdict in standings(path, wheel.sha256, candidates,
                                                            store.root)] if path else []
         for name, standing in zip_longest(names[wheel_name], found):

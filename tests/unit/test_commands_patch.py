@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,13 @@ def test_a_folder_that_is_none(matrix: str, capsys: pytest.CaptureFixture[str]) 
     assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff",
                 "--output", "bad.diff"]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_to_be_full(
+        matrix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("builder.commands.patch.fetch_lock", full)
+    assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff"]) == 5
+    assert "the disk became full" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,3 +134,16 @@ def test_a_patch_that_no_cell_needs_is_named(at: Patched, capsys: pytest.Capture
     at.declare("misspelt", package="vlm")
     assert run(["--matrix", str(at.matrix), "patch", "refresh"]) == 0
     assert "no wheel of these cells needs misspelt" in capsys.readouterr().err
+
+
+def test_locks_that_cannot_be_written_are_no_traceback(
+        at: Patched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("builder.patches.refresh.write_lock", refuse)
+    at.declare()
+    assert run(["--matrix", str(at.matrix), "patch", "refresh"]) == 2
+    said = capsys.readouterr().err
+    assert "the lock cannot be written: Read-only file system" in said
+    assert "needs fix" not in said
