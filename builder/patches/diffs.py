@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +18,18 @@ from builder.disk import disk_errors
 from builder.errors import UsageError
 from builder.store import Store
 
+_FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
+_INDEX = re.compile(rb"^index [^\n]*(\n|\Z)", re.MULTILINE)
+
 
 def normal_form(diff: bytes) -> bytes:
-    """Return the diff without its ``index`` lines, but for binary ones, which need theirs."""
-    lines = diff.split(b"\n")  # a carriage return alone ends no line of a diff
-    if any(line.startswith(b"GIT binary patch") for line in lines):
-        return diff
-    return b"\n".join(line for line in lines if not line.startswith(b"index "))
+    """Return the diff without its ``index`` lines, but for those of binary hunks, which need them.
+
+    Git writes full names there, so they do not grow.
+    """
+    # A carriage return alone ends no line of a diff.
+    return b"".join(part if b"\nGIT binary patch\n" in part else _INDEX.sub(b"", part)
+                    for part in _FILES.split(diff))
 
 
 def digest_of(data: bytes) -> str:

@@ -122,6 +122,9 @@ def test_a_repository_that_grows_changes_no_hash() -> None:
     change = OWN.encode().replace(b"--- a", b"index 1234567..89abcde 100644\n--- a")
     assert normal_form(change) == OWN.encode()
     assert normal_form(change.replace(b"1234567", b"12345678")) == OWN.encode()
+    binary = (b"diff --git a/p.png b/p.png\nindex 12..34 100644\nGIT binary patch\nliteral 0\n"
+              b"HcmV?d00001\n\n")
+    assert normal_form(change + binary + change) == OWN.encode() + binary + OWN.encode()
     text = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-index a..b\n+a\rindex c..d\n"
     assert normal_form(text) == text
 
