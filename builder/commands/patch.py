@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,21 +17,25 @@ from builder.errors import SparkyardError, UsageError
 from builder.fetch import fetch_lock
 from builder.indexes import user_sources
 from builder.lock import Lock, LockedWheel, load_for, lock_path
-from builder.patches.declared import wheel_name
-from builder.patches.diffs import cache_errors
-from builder.patches.drift import Drift, proposals
+from builder.patches.declared import SHORT, wheel_name
+from builder.patches.diffs import cache_errors, digest_of
+from builder.patches.drift import proposals
 from builder.patches.load import load_series
 from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
 from builder.patches.revision import Revision
 from builder.patches.series import commit_series
+from builder.patches.shown import (
+    Found,
+    refresh_document,
+    show_refresh,
+    show_standings,
+    standings_document,
+)
 from builder.patches.stage import Series, patched_wheel, revise
-from builder.patches.status import Candidate, Standing, Verdict, failed, require, standings
+from builder.patches.status import Candidate, Verdict, failed, require, standings
 from builder.patches.upstream import Hosting
 from builder.store import Store
 from builder.workspace import Workspace, open_workspace
-
-WIDE = 5  # cells side by side in a table; more of them stand below each other
-Found = dict[str, list[tuple[Candidate, Verdict]]]  # by cell
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -82,18 +87,12 @@ def _status(workspace: Workspace, options: argparse.Namespace) -> int:
             console.show_error(error)
             errors[cell.id] = error
     if options.json:
-        console.document({"schema": 1, "errors": _as_json(errors), "cells": {
-            name: [verdict.model_dump(mode="json") for _, verdict in pairs]
-            for name, pairs in found.items()}})
+        console.document(standings_document(found, errors))
     else:
-        _show(found)
+        show_standings(found)
     fails = any(failed([one for one, _ in pairs], [verdict for _, verdict in pairs])
                 for pairs in found.values())
     return max(_code(errors), 6 if fails else 0)
-
-
-def _as_json(errors: Mapping[str, SparkyardError]) -> dict[str, dict[str, str]]:
-    return {cell: {"kind": error.kind, "what": error.what} for cell, error in errors.items()}
 
 
 def _code(errors: Mapping[str, SparkyardError]) -> int:
@@ -125,10 +124,13 @@ def _wheel_name(cell: Cell, options: argparse.Namespace) -> str:
 
 def _candidate(path: Path) -> Candidate:
     try:
-        return Candidate(path.name, path.stem, path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"the patch cannot be read: {error.strerror}", where=str(path),
                          next_step="name a git diff") from error
+    # A version holds nothing but ASCII; two patches must not make the same one.
+    tag = path.stem if re.search("[A-Za-z0-9]", path.stem) else digest_of(data)[:SHORT]
+    return Candidate(path.name, tag, data)
 
 
 def _judged(workspace: Workspace, cell: Cell, lock: Lock, series: Series
@@ -150,36 +152,6 @@ def _path(lock: Lock, wheel: LockedWheel, cell: Cell, store: Store) -> Path:
         return fetch_lock(only, store, cell.indexes).paths[wheel]
 
 
-def _show(found: Found) -> None:
-    """Print patches x cells: side by side while that fits, else a row each; then the reasons."""
-    patched = {name: pairs for name, pairs in found.items() if pairs}
-    if not patched:
-        console.info(f"no patch is for any of these: {', '.join(found)}" if found else
-                     "no cell could be judged")
-        return
-    if len(patched) <= WIDE:
-        by_cell = [_rows(pairs) for pairs in patched.values()]
-        rows = dict.fromkeys(row for cell in by_cell for row in cell)
-        console.table("", ("patch", *patched), [
-            (row[0], *(cell.get(row, "") for cell in by_cell)) for row in rows])
-    else:
-        console.table("", ("patch", "cell", "standing"), [
-            (verdict.id, name, verdict.standing)
-            for name, pairs in patched.items() for _, verdict in pairs])
-    for name, pairs in patched.items():
-        for candidate, verdict in pairs:
-            if verdict.detail or verdict.conflicts:
-                weight = "" if candidate.required else " (optional)"
-                console.info(f"{name}: {verdict.line}{weight}")
-
-
-def _rows(pairs: Sequence[tuple[Candidate, Verdict]]) -> dict[tuple[str, int], Standing]:
-    """Return the standings by name and its count: two parts of one request have the same name."""
-    names = [verdict.id for _, verdict in pairs]
-    return {(verdict.id, names[:at].count(verdict.id)): verdict.standing
-            for at, (_, verdict) in enumerate(pairs)}
-
-
 def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
     """Lock patches anew; one cell's failure does not stop the others."""
     hosting = Hosting(user_sources(), workspace.cache)
@@ -196,42 +168,10 @@ def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
     edits = list(proposals({name: patch for cell in cells for name, patch in cell.patches.items()},
                            seen_in_wheels(workspace, done)))
     if options.json:
-        console.document({**_document(found, done, edits), "errors": _as_json(errors)})
+        console.document(refresh_document(found, done, edits, errors))
     else:
-        _show_drift(found, done, edits)
-        if not errors and (idle := _idle(found, done)):
-            console.info(f"no wheel of these cells needs {', '.join(idle)}")
+        show_refresh(found, done, edits, errors)
     return _code(errors)
-
-
-def _document(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]
-              ) -> dict[str, object]:
-    return {"schema": 1, "patches": [one.model_dump() for one in found], "proposals": list(edits),
-            "cells": {one.cell.id: {
-                "changed": one.changed, "moved": list(one.moved),
-                "patches": [patch.model_dump() for patch in one.lock.patches]} for one in done}}
-
-
-def _idle(found: Sequence[Drift], done: Sequence[Refreshed]) -> list[str]:
-    """Return the patches that no cell's wheels need: perhaps a package's name is misspelt."""
-    needed = {patch.name for one in done for patch in one.lock.patches}
-    return [one.name for one in found if one.name not in needed]
-
-
-def _show_drift(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str]) -> None:
-    for one in done:
-        for moved in one.moved:
-            console.info(f"{one.cell.id}: accepted: {moved}")
-    if not found:
-        console.info("no locked cell has a patch")
-        return
-    console.table("", ("patch", "upstream", "state", ""), [
-        (one.name, one.source, one.state, one.detail) for one in found])
-    console.table("", ("cell", "lock", "patches", "unresolved"), [
-        (one.cell.id, "written" if one.changed else "unchanged", len(one.lock.patches),
-         sum(bool(patch.why) for patch in one.lock.patches)) for one in done])
-    for edit in edits:
-        console.out(f"matrix.toml: {edit}")
 
 
 def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock, Series]:

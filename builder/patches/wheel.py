@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from installer.records import parse_record_file
+from installer.records import InvalidRecordEntry, parse_record_file
 
-from builder.distinfo import render
+from builder.distinfo import Row, render
 from builder.errors import PatchError
 from builder.patches.apply import Blob
 from builder.patches.revision import PROVENANCE, Revision
@@ -28,11 +28,7 @@ _LOCAL = struct.Struct("<26xHH")  # the lengths of name and extra field, at a me
 def write_wheel(source: Path, target: Path, revision: Revision) -> None:
     """Write the patched form of ``source`` to ``target``; the caller gives it its final name."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", allowZip64=True) as new:
-        info = next((item.filename.partition("/")[0] for item in old.infolist()
-                     if item.filename.endswith(".dist-info/RECORD")), None)
-        if info is None:
-            raise PatchError("the wheel has no RECORD", where=source.name,
-                             next_step="lock another wheel")
+        info = _info_of(old, source.name)
         record, fresh = f"{info}/RECORD", _fresh(old, info, revision)
         for item in old.infolist():
             name = revision.renamed(item.filename)
@@ -41,11 +37,29 @@ def write_wheel(source: Path, target: Path, revision: Revision) -> None:
                 _copy(old, item, new, name)
         for name, blob in sorted(fresh.items()):
             _store(new, name, blob)
-        rows = [row[:3] for row in parse_record_file(old.read(record).decode().splitlines())]
+        rows = _rows(old.read(record), source.name)
         gone = frozenset(path for path, blob in revision.changes.items() if blob is None)
         signed = revision.rows(rows, {name: blob.data for name, blob in fresh.items()}, gone)
         folder = revision.renamed(record).partition("/")[0]
         _store(new, f"{folder}/RECORD", Blob(render(signed, folder)))
+
+
+def _info_of(wheel: zipfile.ZipFile, name: str) -> str:
+    """Return the folder of the wheel's metadata; raises PatchError where it is not whole."""
+    names = wheel.namelist()
+    found = [path.partition("/")[0] for path in names if path.endswith(".dist-info/RECORD")]
+    if not found or f"{found[0]}/METADATA" not in names:
+        raise PatchError("the wheel has no RECORD or no METADATA", where=name,
+                         next_step="lock another wheel")
+    return found[0]
+
+
+def _rows(record: bytes, name: str) -> list[Row]:
+    try:
+        return [row[:3] for row in parse_record_file(record.decode().splitlines())]
+    except (InvalidRecordEntry, UnicodeDecodeError) as error:
+        raise PatchError(f"the wheel's RECORD is damaged: {error}", where=name,
+                         next_step="lock another wheel") from error
 
 
 def _fresh(old: zipfile.ZipFile, info: str, revision: Revision) -> dict[str, Blob]:

