@@ -59,7 +59,7 @@ def timed_streams(spans: list[Span]) -> None:
             if line is None:
                 return
             yield line
-    requests.Response.iter_lines = lines  # type: ignore[method-assign]
+    requests.Response.iter_lines = lines  # type: ignore[method-assign, assignment]
 
 
 def start_up() -> float:
@@ -72,7 +72,7 @@ def start_up() -> float:
 
 def main() -> int:
     """Run and print each part with its share."""
-    boot, asked, made, removed = ([], [], [], [])  # type: tuple[list[Span], ...]
+    boot, asked, made, removed = (list[Span]() for _ in range(4))
     timed(Watch, "boot", boot)
     timed(requests.Session, "request", asked)
     timed_streams(asked)

@@ -89,7 +89,8 @@ class Served:
 
     def asked(self, name: str) -> tuple[Check, list[str]]:
         """Ask one probe and return its check and the codes of the diagnosis."""
-        check = run(self.client, next(case for case in battery().cases if case.name == name))
+        case = next(case for case in battery().cases if case.name == name)
+        check = run(self.client, case.model_copy(update={"max_tokens": 128}))
         found = diagnose(self.box.logs(), load_issues(ROOT), [check])
         return check, [item.issue.code for item in found if not item.spared]
 
