@@ -157,8 +157,8 @@ def write_record(path: Path, record: Record) -> Path:
 def read_record(path: Path) -> Record:
     """Read one record, also one of version 1; raises UsageError for what is none."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"this record cannot be read: {error}", where=str(path)) from error
     version = raw.get("record_version") if isinstance(raw, dict) else None
     if version not in (1, VERSION):
@@ -171,6 +171,11 @@ def read_record(path: Path) -> Record:
         first = error.errors()[0]
         raise UsageError(f"this record is damaged: {first['msg']}",
                          where=f"{path}: {'.'.join(map(str, first['loc']))}") from error
+
+
+def _no_number(text: str) -> float:
+    """Refuse what Python alone takes for JSON: a duration or a rate without end is none."""
+    raise ValueError(f"no number of JSON: {text}")
 
 
 def _from_1(raw: dict[str, Any]) -> dict[str, Any]:

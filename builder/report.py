@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 from xml.etree import ElementTree
 
 from builder import console
 from builder.bench.series import Bench
-from builder.lock import write_text
 from builder.record import Record
 from builder.report_bench import plots
 from builder.report_text import one_line, visible
@@ -18,7 +16,7 @@ from builder.report_view import NOT_GB10, place, title, unended, verdict, worst_
 from builder.smoke.verdict import Status
 
 DETAIL = 160  # characters of a check's detail in the table; the record has all of it
-__all__ = ["NOT_GB10", "junit", "show", "show_all", "text", "verdict_line", "write_junit"]
+__all__ = ["NOT_GB10", "junit", "show", "show_all", "text", "verdict_line"]
 
 
 def show(record: Record) -> None:
@@ -67,11 +65,6 @@ def verdict_line(record: Record) -> str:
     elsewhere = "" if record.where == "gb10" else f"; {NOT_GB10} (measured: {record.where})"
     what = title(record).removeprefix("smoke ").replace(", level", " level")
     return f"{verdict(record)}: {what} in {console.seconds(record.seconds)}{elsewhere}"
-
-
-def write_junit(record: Record, path: Path) -> None:
-    """Write the checks as a JUnit file."""
-    write_text(path, junit([record]))
 
 
 def junit(records: Sequence[Record]) -> str:

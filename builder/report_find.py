@@ -17,7 +17,7 @@ def find(folder: Path, names: Sequence[str]) -> list[Record]:
     beginning of one, with or without the cell. Raises UsageError for a name that means nothing or
     several records, and for a record that cannot be read.
     """
-    paths = [_meant(folder, name) for name in names] or [_newest(folder)]
+    paths = [meant(folder, name) for name in names] or [_newest(folder)]
     return [ended(read_record(path)) for path in paths]
 
 
@@ -55,7 +55,8 @@ def _file(name: str) -> Path | None:
         return None
 
 
-def _meant(folder: Path, name: str) -> Path:
+def meant(folder: Path, name: str) -> Path:
+    """Return the one record that ``name`` means, see ``find``; raises UsageError."""
     file = _file(name)
     if file:
         return file

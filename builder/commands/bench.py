@@ -15,16 +15,17 @@ from builder.bench.run import Wish, bench_image, conditions_unseen, measure_and_
 from builder.bench.series import Bench
 from builder.bench.table import compared, heading
 from builder.cells import Cell
-from builder.commands.smoke import local_image, one_cell
+from builder.commands.smoke import local_image, one_cell, refuse_unwritable, write_copy
 from builder.engine import Engine
 from builder.errors import UsageError
 from builder.image import local_name
-from builder.lock import load_for, write_text
+from builder.lock import load_for
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
 from builder.record import Record, now, read_record, records_folder
 from builder.record_facts import begun
 from builder.record_writer import RecordWriter, kept
+from builder.report_find import meant
 from builder.smoke.run import Run
 from builder.workspace import Workspace, open_workspace
 
@@ -53,21 +54,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help=f"samples of each cell of the grid (default: {FULL.runs})")
     parser.add_argument("--tokenizer", metavar="DIR", help="where the model's tokenizer.json is")
     parser.add_argument("--text", type=Path, metavar="FILE", help="cut prompts from this text")
-    parser.add_argument("--baseline", type=Path, metavar="RECORD",
-                        help="the record of an earlier benchmark; exit code 1 if this is slower")
+    parser.add_argument("--baseline", metavar="RECORD",
+                        help="the record of an earlier benchmark, by file or id as for report; "
+                             "exit code 1 if this is slower")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the record (- for stdout)")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Measure, keep the record, and return 1 where the server fails or is slower."""
+    refuse_unwritable(options.json)
     workspace = open_workspace(options.matrix)
     cell = one_cell(workspace, options)
     recipe = load_recipe(workspace.root, options.recipe)
     wish = _wish(options, workspace, recipe)
     writer, record = (_found if options.url else _started)(workspace, cell, recipe, wish, options)
-    if options.json and str(options.json) != "-":
-        write_text(options.json, writer.path.read_text(encoding="utf-8"))
+    write_copy(options.json, writer.path.read_text(encoding="utf-8"))
     if str(options.json) == "-":
         console.document(record.document())
     else:
@@ -109,9 +111,10 @@ def _wish(options: argparse.Namespace, workspace: Workspace, recipe: Recipe) -> 
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the text cannot be read: {error}", where=f"--text {options.text}"
                          ) from error
+    baseline = (meant(records_folder(workspace.cache), options.baseline)
+                if options.baseline else None)
     return Wish(grid_of(options), options.tokenizer or own, workspace.cache, text,
-                baseline_of(options.baseline) if options.baseline else None,
-                options.baseline.stem if options.baseline else "")
+                baseline_of(baseline) if baseline else None, baseline.stem if baseline else "")
 
 
 def _started(workspace: Workspace, cell: Cell, recipe: Recipe, wish: Wish,

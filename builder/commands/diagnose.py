@@ -9,6 +9,7 @@ from pathlib import Path
 from builder import console
 from builder.diagnose import Diagnosis, diagnose, load_issues, versions_in
 from builder.errors import UsageError
+from builder.report_text import visible
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +30,7 @@ def execute(options: argparse.Namespace) -> int:
                           "issues": [_entry(item) for item in found]})
     else:
         for diagnosis in found:
-            console.out(str(diagnosis))
+            console.out(visible(str(diagnosis)))
         if not found:
             console.out(f"no known failure in {len(lines)} lines")
     return 1 if any(not item.spared for item in found) else 0
@@ -37,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _read(log: str) -> str:
     if log == "-":
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
     try:
         return Path(log).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--format", choices=tuple(FORMATS),
                         help="default: what the ending of --output says, else terminal")
     parser.add_argument("--output", type=Path, metavar="FILE",
-                        help="write here, not to standard output")
+                        help="write here, not to standard output (-)")
     parser.set_defaults(execute=execute)
 
 
@@ -39,9 +39,10 @@ def execute(options: argparse.Namespace) -> int:
     form = options.format or BY_SUFFIX.get(options.output.suffix if options.output else "",
                                            "terminal")
     records = find(records_folder(cache_folder()), options.records)
-    if options.output is None and form == "terminal":
+    standard = options.output is None or str(options.output) == "-"
+    if standard and form == "terminal":
         report.show_all(records)
-    elif options.output is None:
+    elif standard:
         console.out(FORMATS[form](records))
     else:
         _write(options.output, FORMATS[form](records))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
+import tempfile
 from pathlib import Path
 
 from builder import console, report
@@ -43,9 +43,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Run one level on one cell, keep the record and the log, return 1 on a negative verdict."""
-    _refuse_unwritable(options.json, options.junit)
+    refuse_unwritable(options.json, options.junit)
     workspace = open_workspace(options.matrix)
     cell = one_cell(workspace, options)
+    if options.level == "1b" and cell.is_cuda:
+        raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} has no backend for one",
+                         where="--level 1b", next_step="look into the image: --level 1a; "
+                         "or serve, on a host with a GPU: --level 2")
     lock = load_for(cell, workspace.locks)
     recipe = load_recipe(workspace.root, options.recipe)
     check_pin(recipe, cell, lock)
@@ -60,27 +64,49 @@ def execute(options: argparse.Namespace) -> int:
         with kept(writer):
             record = perform(run, writer)
     finally:
-        if options.json and str(options.json) != "-":
-            write_text(options.json, writer.path.read_text(encoding="utf-8"))
+        write_copy(options.json, writer.path.read_text(encoding="utf-8"))
     _tell(record, options)
     console.info(f"record: {writer.path}\nlog: {workspace.cache / record.log}")
     return 0 if record.passed else 1
 
 
-def _refuse_unwritable(*paths: Path | None) -> None:
+def refuse_unwritable(*paths: Path | None) -> None:
     """Refuse a file that cannot be written before the minutes that a run takes."""
     for path in paths:
-        if path is None or str(path) == "-":
-            continue
-        there = next(folder for folder in path.absolute().parents if folder.exists())
-        if path.is_dir() or not there.is_dir() or not os.access(there, os.W_OK):
+        if path is not None and str(path) != "-" and not _writable(path):
             raise UsageError("no file can be written there", where=str(path),
                              next_step="name a file in a folder of yours")
 
 
+def _writable(path: Path) -> bool:
+    """Say whether a file may stand there. It is tried: root may do all and /proc takes nothing."""
+    there = next((folder for folder in path.absolute().parents if folder.exists()), None)
+    if there is None or path.is_dir():
+        return False
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return True
+    except OSError:
+        return False
+
+
+def write_copy(path: Path | None, text: str) -> None:
+    """Write what was asked for beside the record, if it is a file; raises UsageError.
+
+    The record itself is kept whatever becomes of it.
+    """
+    if path is None or str(path) == "-":
+        return
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"the file cannot be written: {error.strerror}", where=str(path),
+                         next_step="the record is kept: `sparkyard report --output FILE`"
+                         ) from error
+
+
 def _tell(record: Record, options: argparse.Namespace) -> None:
-    if options.junit:
-        report.write_junit(record, options.junit)
+    write_copy(options.junit, report.junit([record]))
     if str(options.json) == "-":
         console.document(record.document())
     else:

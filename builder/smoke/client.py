@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -85,11 +86,15 @@ class Client:
         return sum(float(value) for value in found)
 
     def metrics(self, prefix: str = "vllm:") -> dict[str, float]:
-        """Return the server's counters by name and labels, without the buckets of histograms."""
+        """Return the server's counters by name and labels, without the buckets of histograms.
+
+        A gauge of Prometheus may be NaN or endless, which is no number of JSON: it is left out.
+        """
         text = self._send("GET", "/metrics").text
         rows = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(prefix))
-        return {row[0]: float(row[1]) for row in rows
-                if len(row) == 2 and not BULK.search(row[0])}
+        counted = {row[0]: float(row[1]) for row in rows
+                   if len(row) == 2 and not BULK.search(row[0])}
+        return {name: value for name, value in counted.items() if math.isfinite(value)}
 
     def context_length(self) -> int:
         """Return the tokens that a request and its answer may take; raises Unanswered."""

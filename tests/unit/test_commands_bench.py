@@ -88,7 +88,9 @@ def test_the_record_goes_to_stdout_alone(monkeypatch: pytest.MonkeyPatch,
     (["--hardware", "a Spark"], "is looked at"),
     (["--text", "/no/such/file"], "--text"),
     (["--url", "spark:8000"], "no address"),
-    (["--baseline", "/no/such/record"], "cannot be read"),
+    (["--baseline", "/no/such/record"], "there is no record"),
+    (["--json", "/"], "no file can be written there"),
+    (["--json", "/proc/x/y.json"], "no file can be written there"),
 ])
 def test_what_cannot_be_is_refused_at_once(words: list[str], said: str,
                                            capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +103,17 @@ def test_nobody_at_the_address_is_said_and_leaves_no_record(
     assert bench("--url", "http://127.0.0.1:9") == 5
     assert "does not say what it serves" in capsys.readouterr().err
     assert list(tmp_path.rglob("*-bench.json")) == []
+
+
+def test_a_baseline_is_named_as_report_names_records(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in(monkeypatch, [7.0, 7.01, 6.99])
+    with serving(ANSWERS) as url:
+        assert bench("--url", url) == 0
+        name = capsys.readouterr().err.split("record: ")[1].split("/")[-1].split(".")[0]
+        stand_in(monkeypatch, [6.4, 6.41, 6.39])
+        assert bench("--url", url, "--baseline", f"cpu/{name}") == 1
+    assert f"against {name}" in capsys.readouterr().out
 
 
 def test_a_record_of_another_kind_is_no_baseline(tmp_path: Path,

@@ -22,9 +22,31 @@ def test_names_the_failure_and_ends_with_1(tmp_path: Path,
     assert "F14" in capsys.readouterr().out
 
 
+def typed(text: str | bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = text.encode() if isinstance(text, str) else text
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8"))
+
+
+def test_bytes_that_are_no_text_are_read_past(monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    typed(b"\xc1\xff\n" + FATAL.encode(), monkeypatch)
+    assert cli.run(["--matrix", MATRIX, "diagnose", "-"]) == 1
+    assert "F14" in capsys.readouterr().out
+
+
+def test_a_log_cannot_drive_the_terminal(tmp_path: Path,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    log.write_text("\x1b]0;owned\x07 " + FATAL)
+    assert cli.run(["--matrix", MATRIX, "diagnose", str(log)]) == 1
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert r"\x1b]0;owned" in said
+
+
 def test_stdin_and_json(monkeypatch: pytest.MonkeyPatch,
                         capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("vLLM API server version 0.32.0\n" + FATAL))
+    typed("vLLM API server version 0.32.0\n" + FATAL, monkeypatch)
     assert cli.run(["--matrix", MATRIX, "diagnose", "-", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["versions"] == {"vllm": "0.32.0"}

@@ -150,3 +150,12 @@ def test_a_run_that_ended_stays_as_it_ended() -> None:
 
 def test_an_id_leads_back_to_its_record(three: list[Path]) -> None:
     assert identity(three[0]) == "cpu/20260101T000000Z-2"
+
+
+def test_a_dash_is_standard_output_as_for_other_commands(
+        three: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["report", "--output", "-"]) == 0
+    assert len(shown(capsys)) == 1
+    assert not (tmp_path / "-").exists()

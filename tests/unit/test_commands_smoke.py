@@ -28,7 +28,7 @@ def test_the_highest_level_that_a_host_can_show(cell: str, host: str, level: str
 def test_a_file_that_cannot_be_written_is_refused_before_the_run(
         option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "below.json"):
+    for path in (tmp_path, tmp_path / "file" / "below.json", Path("/"), Path("/proc/x/y.json")):
         assert run([*MATRIX, "smoke", "cpu", option, str(path)]) == 2
         assert "no file can be written there" in capsys.readouterr().err
 
@@ -40,3 +40,9 @@ def test_an_engine_without_a_gpu_is_told_as_such() -> None:
     assert isinstance(error, EngineError)
     assert error.what.splitlines()[0] == "starting r/tf5:tf5: this engine has no GPU to give"
     assert "--level 1a" in error.next_step
+
+
+def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*MATRIX, "smoke", "tf5-slim", "--level", "1b"]) == 2
+    assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err

@@ -111,7 +111,10 @@ def test_a_record_of_version_1_is_read(tmp_path: Path) -> None:
     ('{"record_version": 3}', "its record_version is 3"),
     ("[]", "its record_version is None"),
     ('{"record_version": 2}', "is damaged"),
-    ("{", "cannot be read")])
+    ("{", "cannot be read"),
+    ('{"record_version": 2, "seconds": NaN}', "no number of JSON: NaN"),
+    ('{"record_version": 2, "phases": {"listen": Infinity}}', "no number of JSON: Infinity"),
+    ('{"a":' * 100_000, "cannot be read")])
 def test_what_is_no_record_is_refused_in_words(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from report_records import a_bench, full_record
 
-from builder.report import NOT_GB10, junit, show, verdict_line, write_junit
+from builder.report import NOT_GB10, junit, show, verdict_line
 from builder.smoke.verdict import Check, Status
 from tests.unit.test_record import a_record
 
@@ -17,7 +17,7 @@ def test_junit_counts_each_outcome(tmp_path: Path) -> None:
     checks = (Check(check="boot", status=Status.PASS),
               Check(check="chat \x00<&>", status=Status.FAIL, detail="got \x1b[31m'x'"),
               Check(check="vision", status=Status.NOT_APPLICABLE, detail="no eyes"))
-    write_junit(a_record().model_copy(update={"checks": checks}), tmp_path / "junit.xml")
+    (tmp_path / "junit.xml").write_text(junit([a_record().model_copy(update={"checks": checks})]))
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["3", "1", "1"]
     assert [case.get("name") for case in suite.iter("testcase")] == [
@@ -58,7 +58,7 @@ def test_a_verdict_of_a_gb10_does_not_say_so() -> None:
 
 
 def test_a_flaky_check_is_a_failure_in_junit(tmp_path: Path) -> None:
-    write_junit(a_record(Status.FLAKY), tmp_path / "junit.xml")
+    (tmp_path / "junit.xml").write_text(junit([a_record(Status.FLAKY)]))
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert suite.get("failures") == "1"
     assert suite.find("testcase/failure") is not None

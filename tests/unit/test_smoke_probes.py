@@ -164,6 +164,14 @@ def test_the_server_itself_is_at_fault(served: tuple[Client, Fake], name: str, v
     assert words in fails(client, probe)
 
 
+def test_a_gauge_that_is_no_number_is_not_in_the_record(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.held = float("nan")
+    found = client.metrics()
+    assert 'vllm:kv_cache_usage_perc{engine="0"}' not in found
+    assert 'vllm:prompt_tokens_total{engine="0"}' in found
+
+
 @pytest.mark.parametrize("said", ["H2O", "It is H₂O.", "$\\text{H}_2\\text{O}$", "H_2O"])
 def test_any_spelling_of_a_fact_will_do(served: tuple[Client, Fake], said: str) -> None:
     client, fake = served
