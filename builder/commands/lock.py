@@ -67,15 +67,17 @@ def execute(options: argparse.Namespace) -> int:
                      "cells have none, for the reasons in locks/unlocked.toml")
         return 0
     upgrade = (ALL,) if options.upgrade_all else tuple(options.upgrade)
+    hosting = Hosting(user_sources(), workspace.cache)  # one: it remembers what was refused
     outcomes = []
     for cell in cells:
-        outcomes.append(_lock_one(workspace, cell, upgrade))
+        outcomes.append(_lock_one(workspace, cell, upgrade, hosting))
         _write_reasons(workspace, outcomes)  # after each one: a killed run has said what it knew
     _summary(outcomes)
     return max(outcome.exit_code for outcome in outcomes)
 
 
-def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...]) -> Outcome:
+def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...], hosting: Hosting
+              ) -> Outcome:
     """Resolve and write one cell; a failure is shown and leaves the old lock as it is."""
     if cell.blocked:
         return Outcome(cell, "blocked", None,
@@ -85,7 +87,7 @@ def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...]) -> Out
     try:
         lock = lock_patches(cell, resolve(cell, user_sources(), previous, upgrade),
                             previous.patches if previous else (), workspace.root,
-                            Hosting(user_sources(), workspace.cache), workspace.cache)
+                            hosting, workspace.cache)
     except SparkyardError as error:
         return _failed(workspace, cell, error)
     write_lock(workspace.locks, lock)

@@ -20,7 +20,7 @@ from builder.lock import Lock, LockedWheel, load_for, lock_path
 from builder.patches.declared import SHORT, wheel_name
 from builder.patches.diffs import cache_errors, digest_of
 from builder.patches.drift import proposals
-from builder.patches.load import load_series
+from builder.patches.load import asking, load_series
 from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
 from builder.patches.revision import Revision
 from builder.patches.series import commit_series
@@ -63,7 +63,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                           metavar="DIFF", help="these git diffs, in order, in place of the "
                           "declared patches")
         verb.add_argument("--package", metavar="NAME",
-                          help="the wheel that they are for (default: the cell's vLLM)")
+                          help="the wheel that they are for (default: the cell's vLLM); "
+                          "without --file, only this wheel's patches")
     parser.set_defaults(execute=execute)
 
 
@@ -78,11 +79,13 @@ def _status(workspace: Workspace, options: argparse.Namespace) -> int:
     """Judge on every cell; a cell whose lock is stale is named and hurts itself only."""
     found: Found = {}
     errors: dict[str, SparkyardError] = {}
+    ask = asking(workspace)
     for cell in _locked_cells(workspace, options.cells):
         try:
             lock = load_for(cell, workspace.locks)
-            found[cell.id] = _judged(workspace, cell, lock,
-                                     _asked(workspace, cell, lock, options, strict=False))
+            series = _named(cell, lock, options) or load_series(workspace, cell, lock,
+                                                                strict=False, ask=ask)
+            found[cell.id] = _judged(workspace, cell, lock, _of_package(cell, series, options))
         except SparkyardError as error:
             console.show_error(error)
             errors[cell.id] = error
@@ -105,17 +108,21 @@ def _locked_cells(workspace: Workspace, patterns: Sequence[str]) -> list[Cell]:
             if cell.id in patterns or lock_path(workspace.locks, cell).exists()]
 
 
-def _asked(workspace: Workspace, cell: Cell, lock: Lock, options: argparse.Namespace, *,
-           strict: bool) -> Series:
-    """Return the files that are named, or the locked patches; ``--package`` takes one wheel's."""
-    name = _wheel_name(cell, options)
+def _named(cell: Cell, lock: Lock, options: argparse.Namespace) -> Series | None:
+    """Return the files that are named on the command line as a series, None where none is."""
     if not options.files:
-        series = load_series(workspace, cell, lock, strict=strict)
-        return {name: series.get(name, ())} if options.package else series
+        return None
+    name = _wheel_name(cell, options)
     if lock.wheel(name) is None:
         raise UsageError(f"{cell.id} has no wheel of {name}", where="command line",
                          next_step="name a distribution of its lock")
     return {name: [_candidate(path) for path in options.files]}
+
+
+def _of_package(cell: Cell, series: Series, options: argparse.Namespace) -> Series:
+    """Return the patches of one wheel where ``--package`` names it, else all."""
+    name = _wheel_name(cell, options)
+    return {name: series.get(name, ())} if options.package else series
 
 
 def _wheel_name(cell: Cell, options: argparse.Namespace) -> str:
@@ -180,7 +187,8 @@ def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock,
         raise UsageError(f"{options.cells[0]} means {len(chosen)} cells", where="command line",
                          next_step="name one")
     lock = load_for(chosen[0], workspace.locks)
-    return chosen[0], lock, _asked(workspace, chosen[0], lock, options, strict=True)
+    series = _named(chosen[0], lock, options) or load_series(workspace, chosen[0], lock)
+    return chosen[0], lock, _of_package(chosen[0], series, options)
 
 
 def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from builder import console
 from builder.cells import Cell, select
-from builder.errors import UsageError
+from builder.errors import IntegrityError, PatchError, UsageError
 from builder.lock import Lock
 from builder.matrix import json_schema
 from builder.plan import CellPlan, buildable, document, plan_cells
@@ -59,17 +59,20 @@ def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
     from builder.bases import effective_bases
     from builder.engine import Engine
     from builder.image import LABEL, plan_image
-    from builder.patches.load import load_series
+    from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest
 
     engine = Engine.connect()
-    bases = effective_bases(workspace)
+    bases, ask = effective_bases(workspace), asking(workspace)
 
     def is_built(cell: Cell, lock: Lock) -> bool:
         base = bases.get((cell.base_name, cell.platform))
         if base is None:
             return False
-        series = load_series(workspace, cell, lock, strict=False)
+        try:
+            series = load_series(workspace, cell, lock, strict=False, ask=ask)
+        except (PatchError, IntegrityError):
+            return False  # a build says why; there is no image of inputs that cannot be had
         wanted = plan_image(cell, lock, base, "", workspace.registry, workspace.root,
                             series_digest(series))
         image = engine.inspect(wanted.name)

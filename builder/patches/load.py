@@ -5,6 +5,8 @@ Only bytes with the locked sha256 are ever taken, so it does not matter who give
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 from builder import console
@@ -24,18 +26,30 @@ from builder.patches.status import Candidate
 from builder.patches.upstream import Hosting
 from builder.workspace import Workspace
 
+Ask = Callable[[], Hosting]  # makes the client when it is first needed; the same one after that
 
-def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = True) -> Series:
+
+def asking(workspace: Workspace) -> Ask:
+    """Return what makes one client of the hosting service, for as many cells as share it.
+
+    It remembers what was refused, so that a service that is away costs its time once.
+    """
+    return functools.cache(lambda: Hosting(user_sources(), workspace.cache))
+
+
+def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = True,
+                ask: Ask | None = None) -> Series:
     """Return the cell's patches by wheel, in order; those locked as unresolved have no bytes.
 
     Raises PatchError where a file of the checkout is not what was locked, IntegrityError where
     upstream serves other bytes for the locked commits, and, if ``strict``, PatchError where
     locked bytes cannot be had: left out, the same lock would make another image.
     """
+    ask = ask or asking(workspace)
     series: dict[str, list[Candidate]] = {}
     for locked in lock.patches:
         patch = cell.patches[locked.name]
-        data, why = _bytes(workspace, cell, patch, locked)
+        data, why = _bytes(workspace, cell, patch, locked, ask)
         if strict and data is None and locked.sha256:
             raise PatchError(f"patch {locked.source} is locked and cannot be had: {why}",
                              where=cell.id, next_step="try again with the network, or name the "
@@ -50,7 +64,7 @@ def candidate(locked: LockedPatch, patch: Patch, data: bytes | None, why: str = 
                      patch.take, patch.leave, why)
 
 
-def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch
+def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch, ask: Ask
            ) -> tuple[bytes | None, str]:
     """Return a patch's bytes, or None and the reason why there are none."""
     if patch.kind is Kind.FILE:
@@ -64,7 +78,7 @@ def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch
     data = artifact.pull(workspace.registry, locked.sha256)
     if data is None:
         try:
-            data = _of_upstream(workspace.cache, patch, locked)
+            data = _of_upstream(ask(), patch, locked)
         except SourceError as failure:
             return None, f"neither the registry nor upstream has its bytes: {failure.reason}"
     keep(workspace.cache, data)
@@ -81,9 +95,8 @@ def _of_file(root: Path, cell: Cell, patch: Patch, locked: LockedPatch) -> bytes
     return data
 
 
-def _of_upstream(cache: Path, patch: Patch, locked: LockedPatch) -> bytes:
+def _of_upstream(hosting: Hosting, patch: Patch, locked: LockedPatch) -> bytes:
     """Ask for the locked commits' difference; raises SourceError, and IntegrityError."""
-    hosting = Hosting(user_sources(), cache)
     data = bytes_between(patch, Ends(locked.base, locked.head), hosting)
     if digest_of(data) != locked.sha256:
         raise IntegrityError(f"patch {locked.source}", expected=locked.sha256,
@@ -118,5 +131,5 @@ def _of_image(workspace: Workspace, cell: Cell, sha256: str
     except LockError:
         locked = None  # missing or stale: of another image than this one
     if data is None and locked is not None:
-        data, _ = _bytes(workspace, cell, cell.patches[locked.name], locked)
+        data, _ = _bytes(workspace, cell, cell.patches[locked.name], locked, asking(workspace))
     return locked, data or artifact.pull(workspace.registry, sha256)

