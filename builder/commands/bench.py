@@ -15,7 +15,13 @@ from builder.bench.run import Wish, bench_image, conditions_unseen, measure_and_
 from builder.bench.series import Bench
 from builder.bench.table import compared, heading
 from builder.cells import Cell
-from builder.commands.smoke import local_image, one_cell, refuse_unwritable, write_copy
+from builder.commands.smoke import (
+    local_image,
+    one_cell,
+    refuse_unwritable,
+    served_folder,
+    write_copy,
+)
 from builder.engine import Engine
 from builder.errors import UsageError
 from builder.image import local_name
@@ -124,9 +130,10 @@ def _started(workspace: Workspace, cell: Cell, recipe: Recipe, wish: Wish,
     check_pin(recipe, cell, lock)
     engine = Engine.connect()
     reference = options.image or local_name(workspace.registry, cell)
-    folder = workspace.root / recipe.model.path if recipe.model.path else None
-    run = Run(workspace, engine, cell, lock, "bench", recipe, folder, reference,
-              local_image(engine, reference, cell), foreign=bool(options.image))
+    run = Run(workspace, engine, cell, lock, "bench", recipe,
+              served_folder(workspace, recipe), reference,
+              local_image(engine, reference, lock, foreign=bool(options.image)),
+              foreign=bool(options.image))
     writer = RecordWriter(records_folder(workspace.cache), begun(run))
     with kept(writer):
         return writer, bench_image(run, writer, wish)

@@ -9,9 +9,9 @@ from pathlib import Path
 from builder import console, report
 from builder.cells import Cell, select
 from builder.engine import Engine, ImageFacts
-from builder.errors import EngineError, UsageError
-from builder.image import local_name
-from builder.lock import load_for, write_text
+from builder.errors import EngineError, LockError, UsageError
+from builder.image import LABEL, local_name
+from builder.lock import Lock, load_for, write_text
 from builder.pins import check_pin
 from builder.recipes import Recipe, load_recipe
 from builder.record import Level, Record, records_folder
@@ -58,7 +58,8 @@ def execute(options: argparse.Namespace) -> int:
     level = options.level or default_level(cell, engine.info.platform)
     run = Run(workspace, engine, cell, lock, level, recipe,
               _folder(workspace, recipe, level, options.model), reference,
-              local_image(engine, reference, cell), foreign=bool(options.image))
+              local_image(engine, reference, lock, foreign=bool(options.image)),
+              foreign=bool(options.image))
     writer = RecordWriter(records_folder(workspace.cache), begun(run))
     try:
         with kept(writer):
@@ -131,13 +132,35 @@ def one_cell(workspace: Workspace, options: argparse.Namespace) -> Cell:
     return cells[0]
 
 
-def local_image(engine: Engine, reference: str, cell: Cell) -> ImageFacts:
-    """Return the engine's image of that name; raises EngineError where it has none."""
+def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) -> ImageFacts:
+    """Return the engine's image of that name, which is of this lock unless it is ``foreign``.
+
+    What an image answers says nothing of a lock that it was not built from. Raises EngineError
+    where there is none, LockError where it is of another lock.
+    """
     image = engine.inspect(reference)
+    build = f"run `sparkyard build {lock.cell}`"
     if image is None:
         raise EngineError("there is no image to test", where=reference,
-                          next_step=f"run `sparkyard build {cell.id}`")
+                          next_step="pull or load it, or leave --image out" if foreign else build)
+    if not foreign and image.labels.get(LABEL + "lock") != lock.digest:
+        raise LockError("this image was built from another lock than the one that is here",
+                        where=reference, next_step=f"{build}, or take it as it is: --image REF")
     return image
+
+
+def served_folder(workspace: Workspace, recipe: Recipe) -> Path | None:
+    """Return the folder that a recipe serves; None for a repository of a hub.
+
+    Raises UsageError where the recipe names a folder that is not there.
+    """
+    if not recipe.model.path:
+        return None
+    folder = workspace.root / recipe.model.path
+    if not folder.is_dir():
+        raise UsageError("there is no such folder", where=f"{recipe.name}: model.path = "
+                         f"{recipe.model.path}", next_step="a path begins at the matrix's folder")
+    return folder
 
 
 def _folder(workspace: Workspace, recipe: Recipe, level: str, given: Path | None) -> Path | None:
@@ -149,4 +172,4 @@ def _folder(workspace: Workspace, recipe: Recipe, level: str, given: Path | None
     if given and not recipe.model.path:
         raise UsageError(f"the recipe {recipe.name} serves {recipe.model.repository}, no folder",
                          where="--model", next_step="leave --model out")
-    return given or (workspace.root / recipe.model.path if recipe.model.path else None)
+    return given or served_folder(workspace, recipe)

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from builder.cli import run
-from builder.commands.smoke import default_level
+from builder.commands.smoke import default_level, local_image, served_folder
+from builder.engine import Engine, ImageFacts
 from builder.engine_errors import explain
-from builder.errors import EngineError
+from builder.errors import EngineError, LockError, UsageError
+from builder.image import LABEL
+from builder.lock import read_lock
+from builder.recipes import load_recipe
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[2]
 MATRIX = ["--matrix", str(ROOT / "matrix.toml")]
+CPU = read_lock(ROOT / "locks" / "cpu.toml")
 
 
 @pytest.mark.parametrize(("cell", "host", "level"), [
@@ -46,3 +51,38 @@ def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
         capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*MATRIX, "smoke", "tf5-slim", "--level", "1b"]) == 2
     assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err
+
+
+class OneImage(Engine):
+    """An engine that has one image, or none."""
+
+    def __init__(self, labels: dict[str, str] | None) -> None:
+        self.image = labels and ImageFacts(
+            id="sha256:1", diff_ids=(), labels=labels, repo_tags=(), repo_digests=(), size=0,
+            platform="linux/amd64", created="", env={})
+
+    def inspect(self, reference: str) -> ImageFacts | None:
+        return self.image or None
+
+
+def test_an_image_of_another_lock_proves_nothing_of_this_one() -> None:
+    lock = CPU
+    own, other = {LABEL + "lock": lock.digest}, {LABEL + "lock": "sha256:0"}
+    assert local_image(OneImage(own), "r/cpu:cpu", lock, foreign=False).labels == own
+    with pytest.raises(LockError, match="another lock") as told:
+        local_image(OneImage(other), "r/cpu:cpu", lock, foreign=False)
+    assert f"sparkyard build {lock.cell}" in told.value.next_step
+    assert local_image(OneImage(other), "r/cpu:cpu", lock, foreign=True).labels == other
+
+
+def test_a_foreign_image_that_is_not_there_is_not_to_be_built() -> None:
+    with pytest.raises(EngineError) as told:
+        local_image(OneImage(None), "r/x:y", CPU, foreign=True)
+    assert "sparkyard build" not in told.value.next_step
+
+
+def test_a_recipe_whose_model_folder_is_gone_is_refused_before_anything_starts() -> None:
+    recipe = load_recipe(ROOT, "tiny-gemma4")
+    gone = recipe.model_copy(update={"model": recipe.model.model_copy(update={"path": "no/such"})})
+    with pytest.raises(UsageError, match="no such folder"):
+        served_folder(open_workspace(ROOT / "matrix.toml"), gone)

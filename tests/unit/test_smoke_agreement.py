@@ -42,3 +42,10 @@ def test_a_false_alarm_fails() -> None:
 
 def test_other_findings_are_no_claims_about_loading() -> None:
     assert agreement([claim("b/y.so", code="no-gpu-code")], [LOADED]).status is Status.PASS
+
+
+def test_nothing_is_compared_where_the_extensions_could_not_be_looked_at() -> None:
+    ended = Check(check="extensions.py runs to its end", status=Status.FAIL, detail="status 126")
+    found = agreement([claim("a.so")], [ended])
+    assert found.status is Status.NOT_APPLICABLE
+    assert "not asked" in found.detail
