@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from builder.record import Record, free_path, now, write_record
 from builder.smoke.verdict import Check
 
 OTHER_CACHE = "point SPARKYARD_CACHE at a folder of yours"
+PATH = re.compile(r"(?<![\w.:~-])/(?:[^\s/]+/)+([^\s/]+)")  # an absolute one; its last name stays
 BY_USER = "interrupted by the user (Ctrl-C) or by a request to end (SIGTERM)"
 
 
@@ -27,7 +29,7 @@ class RecordWriter:
 
         Raises UsageError where nothing can be written at all, DiskError on a full disk.
         """
-        self._clock, self._began = clock, clock()
+        self._clock, self._began, self._cache = clock, clock(), folder.parent.absolute()
         self.path = free_path(folder, record)
         self.record = record.model_copy(
             update={"log": f"logs/{record.cell}/{self.path.stem}.log"})
@@ -39,7 +41,8 @@ class RecordWriter:
 
     def add(self, check: Check, **facts: Any) -> None:
         """Keep one more check, and what is known by then; raises DiskError on a full disk."""
-        self.note(**facts, checks=(*self.record.checks, check))
+        named = check.model_copy(update={"detail": nameless(check.detail, self._cache)})
+        self.note(**facts, checks=(*self.record.checks, named))
 
     def note(self, **facts: Any) -> None:
         """Keep what is known now, by the names of the record's fields; raises DiskError."""
@@ -73,10 +76,18 @@ def kept(writer: RecordWriter) -> Iterator[RecordWriter]:
         raise
 
 
+def nameless(text: str, cache: Path) -> str:
+    """Return text without the folders that name a user: the cache, the checkout, the home."""
+    for folder, name in ((cache, "CACHE"), (Path.cwd(), "."), (Path.home(), "~")):
+        if folder != Path(folder.anchor):
+            text = text.replace(str(folder), name)
+    return text
+
+
 def reason(error: BaseException) -> str:
     """Say in one line why a run was cut off; no path and no address of the machine is in it."""
     if isinstance(error, KeyboardInterrupt):
         return BY_USER
     if isinstance(error, SparkyardError):
-        return error.what.splitlines()[0]
+        return PATH.sub(r"\1", error.what.splitlines()[0])
     return f"an unforeseen {type(error).__name__} in Sparkyard itself"

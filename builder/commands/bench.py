@@ -117,6 +117,9 @@ def _wish(options: argparse.Namespace, workspace: Workspace, recipe: Recipe) -> 
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the text cannot be read: {error}", where=f"--text {options.text}"
                          ) from error
+    if text is not None and not text.strip():
+        raise UsageError("there is nothing in the text", where=f"--text {options.text}",
+                         next_step="name one of some thousand words, or leave --text out")
     baseline = (meant(records_folder(workspace.cache), options.baseline)
                 if options.baseline else None)
     return Wish(grid_of(options), options.tokenizer or own, workspace.cache, text,

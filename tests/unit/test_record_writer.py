@@ -50,6 +50,10 @@ def test_the_end_is_said(tmp_path: Path) -> None:
     (KeyboardInterrupt(), BY_USER),
     (EngineError("no Docker engine answers\ndial unix /home/me/docker.sock", where="/home/me"),
      "no Docker engine answers"),
+    (EngineError("copying /home/me/models/tiny into a container failed"),
+     "copying tiny into a container failed"),
+    (EngineError("starting 127.0.0.1:5000/sparkyard/cpu:cpu failed"),
+     "starting 127.0.0.1:5000/sparkyard/cpu:cpu failed"),
     (KeyError("/home/me"), "an unforeseen KeyError in Sparkyard itself")])
 def test_what_ends_a_run_is_said_without_a_path(tmp_path: Path, error: BaseException,
                                                said: str) -> None:
@@ -103,3 +107,10 @@ def test_the_record_of_a_run_is_named_by_its_beginning(tmp_path: Path) -> None:
     write_record(path, a_record())
     assert free_path(tmp_path, a_record()).name == "20260101T000000Z-2_2.json"
     assert record_writer.reason(KeyboardInterrupt()) == BY_USER
+
+
+def test_what_a_check_saw_names_no_folder_of_the_user(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path / "cache" / "records")
+    seen = f"{tmp_path}/cache/tools/python and {Path.home()}/x and /models/tiny ended"
+    writer.add(check("llama-benchy").model_copy(update={"detail": seen}))
+    assert writer.record.checks[0].detail == "CACHE/tools/python and ~/x and /models/tiny ended"
