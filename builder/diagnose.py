@@ -13,7 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, Field, model_validator
 
 from builder.errors import ConfigError, Problem
-from builder.matrix import Frozen
+from builder.model import Frozen, Link
 from builder.parse import shape_problems
 from builder.smoke.verdict import Check, Status
 
@@ -39,6 +39,7 @@ def _specifier(text: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class Sign(Frozen):
@@ -58,21 +59,25 @@ class KnownIssue(Frozen):
     """
 
     code: Annotated[str, Field(pattern=r"^F\d+$")]
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[Annotated[Pattern, Field(min_length=1)], ...] = ()
     checks: tuple[Sign, ...] = ()
     when: Pattern = ""
     unless: Pattern = "(?!)"
     echo: bool = False
     affects: Mapping[str, Annotated[str, AfterValidator(_specifier)]] = Field(default_factory=dict)
-    explanation: str
-    remedy: str
-    until: str
-    link: str
+    explanation: Text
+    remedy: Text
+    until: Text
+    link: Link
 
     @model_validator(mode="after")
     def _is_visible(self) -> KnownIssue:
         if not self.patterns and not self.checks:
             raise ValueError("an issue needs a pattern or a check")
+        try:
+            _ = self.expression
+        except re.error as error:
+            raise ValueError(f"its patterns cannot be searched together: {error}") from error
         return self
 
     @cached_property
@@ -115,7 +120,7 @@ def load_issues(root: Path) -> tuple[KnownIssue, ...]:
     """Read the known issues of a checkout; raise ConfigError with every error in the file."""
     try:
         raw = tomli.loads((root / FILE).read_text(encoding="utf-8"))
-    except (OSError, tomli.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise ConfigError(FILE, [Problem(FILE, f"cannot be read: {error}")]) from error
     problems = shape_problems(KnownIssues, raw)
     if problems:

@@ -63,3 +63,20 @@ def test_a_missing_file_is_a_plain_error(tmp_path: Path,
                                          capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--matrix", MATRIX, "diagnose", str(tmp_path / "none")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_very_long_log_is_looked_at_at_both_ends(tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("builder.commands.diagnose.END_BYTES", 1 << 20)
+    log = tmp_path / "log"
+    noise = "INFO all is well\n" * 300_000
+    for text in (noise + FATAL, FATAL + noise):
+        log.write_text(text)
+        assert cli.run(["--matrix", MATRIX, "diagnose", str(log)]) == 1
+        said = capsys.readouterr()
+        assert "F14" in said.out
+        assert "in the middle of the log were not looked at" in said.err
+    typed(noise[:2_000_000] + FATAL, monkeypatch)
+    assert cli.run(["--matrix", MATRIX, "diagnose", "-"]) == 1
+    assert "middle" not in capsys.readouterr().err

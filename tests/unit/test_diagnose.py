@@ -193,3 +193,22 @@ def test_a_bad_pattern_is_an_error_with_its_key(tmp_path: Path) -> None:
         '[[issue]]\ncode = "F1"\npatterns = ["("]\nexplanation = ""\nremedy = ""\nlink = ""\n')
     with pytest.raises(ConfigError, match="not a regular expression"):
         load_issues(tmp_path)
+
+
+GOOD = ('[[issue]]\ncode = "F1"\npatterns = ["a"]\nexplanation = "x"\nremedy = "y"\n'
+        'until = "z"\nlink = "https://x.example"\n')
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ('["a"]', '["a", "(?i)b"]', "cannot be searched together"),
+    ('["a"]', '["(?P<n>a)", "(?P<n>b)"]', "cannot be searched together"),
+    ('["a"]', '[""]', "patterns"), ('"x"', '""', "explanation"),
+    ('"https://x.example"', '"javascript:x"', "https://"), ("code", "\xff", "cannot be read"),
+])
+def test_a_file_that_would_claim_nonsense_is_refused(tmp_path: Path, old: str, new: str,
+                                                     said: str) -> None:
+    (tmp_path / "known-issues.toml").write_bytes(GOOD.encode())
+    assert load_issues(tmp_path)
+    (tmp_path / "known-issues.toml").write_bytes(GOOD.replace(old, new, 1).encode("latin-1"))
+    with pytest.raises(ConfigError, match=said):
+        load_issues(tmp_path)
