@@ -26,10 +26,11 @@ FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
 MODEL = "/models/tiny"
 QUESTION, EXPECT = "What is the capital of France?", "Paris"
 # Offline, silent, and with a key-value cache of one GiB where vLLM would take the host's memory.
-# Nothing is compiled: vLLM's log probabilities alone would take minutes of an emulated g++.
+# Nothing is compiled: vLLM's log probabilities alone would take minutes of an emulated g++. One
+# thread: the others would only spin beside a model so small, and two smokes may share two cores.
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
                "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING",
-               "TORCHDYNAMO_DISABLE": "1"}
+               "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}
 L1A = ("look.py", "extensions.py", "answer.py")
 L1B = ("generate.py",)
 
