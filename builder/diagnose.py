@@ -13,21 +13,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, Field, model_validator
 
 from builder.errors import ConfigError, Problem
-from builder.model import Frozen, Link
+from builder.model import Frozen, Link, Pattern
 from builder.parse import shape_problems
 from builder.smoke.verdict import Check, Status
 
 FILE = "known-issues.toml"
 VERSION = re.compile(r"(?:Initializing a V1 LLM engine \(v|API server version |█ +version )"
                      r"(?P<vllm>\d+(?:\.\w+)+)")
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return text
 
 
 def _specifier(text: str) -> str:
@@ -38,7 +30,6 @@ def _specifier(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
 Text = Annotated[str, Field(min_length=1)]
 
 

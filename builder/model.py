@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -29,9 +30,18 @@ def _https(text: str) -> str:
     return text
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return text
+
+
 Specifier = Annotated[str, AfterValidator(axes.specifier)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Link = Annotated[str, AfterValidator(_https)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
 
 
 class Frozen(BaseModel):

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from builder.model import Frozen
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return text
-
-
-Pattern = Annotated[str, AfterValidator(_pattern)]
+from builder.model import Frozen, Pattern
 
 
 class Expected(Frozen):
