@@ -97,3 +97,15 @@ def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> N
     assert failed == ["Gemma 4 answers (transformers)"]
     assert [line.split(":")[0] for line in record["diagnosis"]] == ["F1"]
     assert record["gb10"] is False
+
+
+def test_a_mixture_of_experts_answers_in_process() -> None:
+    """The other form of Gemma 4; its whole battery is too long for every run (docs/smoke.md)."""
+    experts = json.loads((TINY.with_name("tiny-gemma4-moe") / "config.json").read_text())
+    assert experts["num_experts"] > 1
+    done = subprocess.run(
+        [*SPARKYARD, "smoke", "cpu", "--level", "1b", "--model", str(TINY) + "-moe", "--json", "-"],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answers = {check["check"]: check["detail"] for check in json.loads(done.stdout)["checks"]}
+    assert "Paris" in answers["text: capital of France (vllm.LLM)"]
