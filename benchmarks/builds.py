@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.engines import private_engine
-from builder.bases import ensure
+from builder.bases.provision import ensure
 from builder.build import cell_layers
-from builder.cells import Cell, select
-from builder.engine import Engine
-from builder.fetch import fetch_lock
+from builder.engine.client import Engine
+from builder.fetch.wheels import fetch_lock
 from builder.image import TARGET, ImagePlan, definition, plan_image
-from builder.lock import load_for
-from builder.store import Store, StoredLayer
+from builder.locking.lock import load_for
+from builder.matrix.cells import Cell, select
+from builder.store.content_store import Store, StoredLayer
 from builder.workspace import Workspace, open_workspace
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from builder.engine import Engine, RemoteLayer
+from builder.engine.client import Engine, RemoteLayer
 from builder.errors import EngineError
 
 REST = 2  # the shared layer and the environment, at the top

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder import process
-from builder.engine import Engine
+from builder.engine.client import Engine
 
 START_S = 60
 

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder.diagnose import diagnose, load_issues
-from builder.engine import Container, Engine, RunSpec
-from builder.launch import PORT, served_path, server_command
-from builder.recipes import Recipe, load_recipe
+from builder.engine.client import Container, Engine, RunSpec
+from builder.recipes.launch import PORT, served_path, server_command
+from builder.recipes.models import Recipe, load_recipe
+from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.probes import ask
-from builder.smoke.verdict import Check, Status
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[1]

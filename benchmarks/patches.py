@@ -12,9 +12,9 @@ import time
 import zipfile
 from pathlib import Path
 
-from builder.lock import load_for
+from builder.locking.lock import load_for
 from builder.patches.status import Candidate, standings
-from builder.store import wheel_place
+from builder.store.content_store import wheel_place
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[1]

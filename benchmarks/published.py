@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Mapping
 
-from builder.bench.series import Cell, Metric, Series
+from builder.record.bench import Cell, Metric, Series
 
 RUNS = 3  # behind each of the published spreads
 # (pp, tg, concurrency): prefill, its spread, decode of one request, its spread, aggregate, its

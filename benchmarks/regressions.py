@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.published import Factors, draw
 from builder.bench.compare import DRIFT, MARGIN, judge
-from builder.bench.series import Metric
+from builder.record.bench import Metric
 
 
 @dataclass(frozen=True)

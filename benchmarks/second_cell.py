@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.engines import private_engine
 from builder.build import Built, build
-from builder.cells import select
+from builder.matrix.cells import select
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from typing import Any
 import requests
 
 from builder import cli
-from builder.engine_run import Container
+from builder.engine.container import Container
 from builder.smoke.watch import Watch
 
 ROOT = Path(__file__).parents[1]

@@ -14,23 +14,23 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from builder import console
-from builder.bases import ReadyBase, effective_bases, ensure
-from builder.bytecode import compiler_in
-from builder.cells import Cell
-from builder.contexts import choose, remember
-from builder.disk import require_space
-from builder.engine import Engine, ImageFacts
+from builder.bases.provision import ReadyBase, effective_bases, ensure
+from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError
-from builder.fetch import fetch_lock
+from builder.fetch.wheels import fetch_lock
+from builder.files import require_space
 from builder.gate.run import gate_cell, own_base
-from builder.gate.versions import check_versions
 from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
-from builder.layers import Overlay, make_layers, no_overlay
-from builder.lock import Lock, LockedWheel, load_for
+from builder.layers.assemble import Overlay, make_layers, no_overlay
+from builder.layers.bytecode import compiler_in
+from builder.locking.lock import Lock, LockedWheel, load_for
+from builder.locking.version_checks import check_versions
+from builder.matrix.cells import Cell
 from builder.patches.load import load_series
 from builder.patches.stage import Patched, Series, apply_series, series_digest
-from builder.report_gate import verdict_line
-from builder.store import Store, StoredLayer
+from builder.report.gate import verdict_line
+from builder.store.build_contexts import choose, remember
+from builder.store.content_store import Store, StoredLayer
 from builder.workspace import Workspace
 
 

@@ -12,10 +12,10 @@ import tomli
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, Field, model_validator
 
+from builder.config_file import shape_problems
 from builder.errors import ConfigError, Problem
 from builder.model import Frozen, Link, Pattern
-from builder.parse import shape_problems
-from builder.smoke.verdict import Check, Status
+from builder.record.check import Check, Status
 
 FILE = "known-issues.toml"
 VERSION = re.compile(r"(?:Initializing a V1 LLM engine \(v|API server version |█ +version )"

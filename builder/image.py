@@ -16,13 +16,13 @@ from typing import Any
 
 from git import InvalidGitRepositoryError, Repo
 
-from builder.base_lock import LockedBase
-from builder.cells import Cell
-from builder.layers import FORMAT
-from builder.lock import Lock
-from builder.store import StoredLayer
+from builder.layers.assemble import FORMAT
+from builder.layers.wheel_contents import PREFIX
+from builder.locking.base_lock import LockedBase
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell
+from builder.store.content_store import StoredLayer
 from builder.tarball import MTIME
-from builder.wheelfile import PREFIX
 
 LABEL = "org.sparkyard."
 OCI = "org.opencontainers.image."

@@ -12,12 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, assert_never
 
-from builder.base_lock import Key, LockedBase, load_bases
-from builder.cells import Cell
 from builder.errors import LockError
-from builder.lock import Lock, load_for, lock_path, read_reasons
-from builder.matrix import Frozen
-from builder.store import wheel_place
+from builder.locking.base_lock import Key, LockedBase, load_bases
+from builder.locking.lock import Lock, load_for, lock_path, read_reasons
+from builder.matrix.cells import Cell
+from builder.matrix.models import Frozen
+from builder.store.content_store import wheel_place
 
 
 class LockState(StrEnum):

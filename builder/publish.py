@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.engine import Engine, ImageFacts, RemoteLayer
+from builder.engine.client import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError
 from builder.image import LABEL
-from builder.record import passed
+from builder.record.models import passed
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.cells import Cell, expand
-from builder.matrix import Matrix, load_matrix
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import Matrix, load_matrix
 
 
 @dataclass(frozen=True)

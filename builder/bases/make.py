@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
-from builder.base_image import BaseImage, make_image, write_archive
-from builder.base_lock import LockedBase, LockedDeb
-from builder.base_recipe import SlimRecipe
-from builder.engine import Engine, RunSpec
+from builder.bases.image import BaseImage, make_image, write_archive
+from builder.bases.recipe import SlimRecipe
+from builder.debian.fetch import fetch_debs
+from builder.debian.resolve import resolve_debs
+from builder.debian.rootfs import install, root_folder
+from builder.debian.rootfs_tar import left_out, write_rootfs
+from builder.engine.client import Engine, RunSpec
 from builder.errors import LockError, NetworkError
-from builder.fetch_debs import fetch_debs
-from builder.matrix import Base
-from builder.resolve_debs import resolve_debs
-from builder.rootfs import install, root_folder
-from builder.rootfs_tar import left_out, write_rootfs
+from builder.locking.base_lock import LockedBase, LockedDeb
+from builder.matrix.models import Base
 
 CUDA_DOCKERFILE = "images/base/cuda.Dockerfile"
 PLACEHOLDER = "sha256:" + 64 * "0"  # until the image is made, and the digest is known

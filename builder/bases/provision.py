@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.base_lock import UPGRADE_STEP, Key, LockedBase, load_bases, write_bases
-from builder.base_make import load_image, make_cuda, resolve_slim, slim_image
-from builder.base_recipe import SlimRecipe, load_recipe
-from builder.base_state import effective_bases, image_tag, local_file, lock_file, stale
-from builder.engine import Engine, ImageFacts
+from builder.bases import facts as base_facts
+from builder.bases.make import load_image, make_cuda, resolve_slim, slim_image
+from builder.bases.recipe import SlimRecipe, load_recipe
+from builder.bases.state import effective_bases, image_tag, local_file, lock_file, stale
+from builder.debian.fetch import GoneError
+from builder.engine.client import Engine, ImageFacts
 from builder.errors import LockError, NetworkError
-from builder.fetch_debs import GoneError
-from builder.gate import base_facts
-from builder.matrix import Base
+from builder.locking.base_lock import UPGRADE_STEP, Key, LockedBase, load_bases, write_bases
+from builder.matrix.models import Base
 from builder.workspace import Workspace
 
 __all__ = ["ReadyBase", "effective_bases", "ensure", "upgrade"]

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from builder.config_file import read_toml, shape_problems
 from builder.errors import ConfigError, Problem
-from builder.matrix import Frozen
-from builder.parse import read_toml, shape_problems
+from builder.matrix.models import Frozen
 
 RECIPE = Path("images/base/slim.toml")
 

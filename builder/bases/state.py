@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from builder.base_lock import Key, LockedBase, load_bases
-from builder.base_make import cuda_recipe
-from builder.base_recipe import load_recipe
+from builder.bases.make import cuda_recipe
+from builder.bases.recipe import load_recipe
+from builder.config_file import suggestion
 from builder.errors import UsageError
-from builder.parse import suggestion
+from builder.locking.base_lock import Key, LockedBase, load_bases
 from builder.workspace import Workspace
 
 

@@ -22,10 +22,10 @@ from typing import Any
 from builder import console
 from builder.bench.events import Request, requests
 from builder.bench.grid import Grid
-from builder.bench.series import Cell
 from builder.bench.text import sentences
 from builder.errors import UsageError, VerdictError
 from builder.process import CommandError, Result, stream
+from builder.record.bench import Cell
 
 LOCK = Path(__file__).with_name("llama-benchy.txt")
 TOOL = next(line.split()[0] for line in LOCK.read_text(encoding="utf-8").splitlines()

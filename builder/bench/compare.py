@@ -20,9 +20,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from builder.bench.series import Bench, Cell, Comparison, Conditions, Finding, Metric, Series
 from builder.bench.welch import Difference, welch_error
 from builder.errors import UsageError
+from builder.record.bench import Bench, Cell, Comparison, Conditions, Finding, Metric, Series
 
 MARGIN = 0.03  # slower by less is nobody's business
 ALPHA = 0.01  # chance of any false alarm in one comparison

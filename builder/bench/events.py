@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from builder.bench.series import Cell
+from builder.record.bench import Cell
 
 HIDDEN = 0.03  # part of the tokens that may stay unseen, and one token always may
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from builder.bench.series import LEAST_RUNS
 from builder.errors import UsageError
-from builder.matrix import Frozen
+from builder.matrix.models import Frozen
+from builder.record.bench import LEAST_RUNS
 
 TEMPLATE = 64  # tokens that a chat template may add beyond what was asked for
 Tokens = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builder.bench.events import Request
-from builder.bench.series import LEAST_RUNS, Cell, Metric, Series
 from builder.errors import VerdictError
+from builder.record.bench import LEAST_RUNS, Cell, Metric, Series
 
 # Metric -> llama-benchy's name where one request runs, and where several run side by side.
 NAMES: Mapping[Metric, tuple[str, str]] = {

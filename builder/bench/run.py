@@ -14,18 +14,18 @@ from builder.bench.client import BenchClient
 from builder.bench.compare import MARGIN, compare, refuse_unlike
 from builder.bench.grid import Grid, fitting
 from builder.bench.results import parse
-from builder.bench.series import Bench, Comparison, Conditions
 from builder.errors import VerdictError
-from builder.fetch_tool import tool_python
-from builder.host_facts import HostFacts
-from builder.recipes import Recipe
-from builder.record import Record
-from builder.record_writer import RecordWriter
-from builder.smoke.gpu import Gpu, Where, place
+from builder.fetch.tool import tool_python
+from builder.recipes.models import Recipe
+from builder.record.bench import Bench, Comparison, Conditions
+from builder.record.check import Check, OnCheck, Status
+from builder.record.gpu import Gpu, Where, place
+from builder.record.host_facts import HostFacts
+from builder.record.models import Record
+from builder.record.writer import RecordWriter
 from builder.smoke.run import Run
 from builder.smoke.seen import KeptLog, Seen
 from builder.smoke.server import booted
-from builder.smoke.verdict import Check, OnCheck, Status
 from builder.smoke.watch import still_healthy
 
 Keep = Callable[[Bench], None]

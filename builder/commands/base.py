@@ -7,11 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from builder import console
-from builder.base_lock import UPGRADE_STEP, Key
-from builder.base_state import chosen, stale
-from builder.bases import ReadyBase, ensure, upgrade
-from builder.engine import Engine
+from builder.bases.provision import ReadyBase, ensure, upgrade
+from builder.bases.state import chosen, stale
+from builder.engine.client import Engine
 from builder.errors import LockError, NetworkError
+from builder.locking.base_lock import UPGRADE_STEP, Key
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("base", "platform", "python", "glibc", "packages", "state", "image")

@@ -7,14 +7,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from builder import console, report
+from builder import console
 from builder.bench.benchy import text_sha256
 from builder.bench.client import BenchClient
 from builder.bench.grid import FULL, QUICK, Grid
 from builder.bench.run import Wish, bench_image, conditions_unseen, measure_and_judge
-from builder.bench.series import Bench
-from builder.bench.table import compared, heading
-from builder.cells import Cell
 from builder.commands.smoke import (
     local_image,
     one_cell,
@@ -22,16 +19,20 @@ from builder.commands.smoke import (
     served_folder,
     write_copy,
 )
-from builder.engine import Engine
+from builder.engine.client import Engine
 from builder.errors import UsageError
 from builder.image import local_name
-from builder.lock import load_for
-from builder.pins import check_pin
-from builder.recipes import Recipe, load_recipe
-from builder.record import Record, now, read_record, records_folder
-from builder.record_facts import begun
-from builder.record_writer import RecordWriter, kept
-from builder.report_find import meant
+from builder.locking.lock import load_for
+from builder.matrix.cells import Cell
+from builder.recipes.compatibility import check_pin
+from builder.recipes.models import Recipe, load_recipe
+from builder.record.bench import Bench
+from builder.record.facts import begun
+from builder.record.find import meant
+from builder.record.models import Record, now, read_record, records_folder
+from builder.record.writer import RecordWriter, kept
+from builder.report import terminal as report
+from builder.report.bench_table import compared, heading
 from builder.smoke.run import Run
 from builder.workspace import Workspace, open_workspace
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from builder import console
 from builder.build import Built, build
-from builder.cells import select
 from builder.commands import push
-from builder.engine import Engine
+from builder.engine.client import Engine
+from builder.matrix.cells import select
 from builder.workspace import open_workspace
 
 

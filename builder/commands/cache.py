@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from builder import console
-from builder.cache import held, remove, unneeded
-from builder.disk import free_bytes
 from builder.errors import UsageError
-from builder.lock import lock_path, read_lock
-from builder.store import Store
+from builder.files import free_bytes
+from builder.locking.lock import lock_path, read_lock
+from builder.store.content_store import Store
+from builder.store.prune import held, remove, unneeded
 from builder.workspace import Workspace, open_workspace
 
 DEFAULT_DAYS = 14.0

@@ -8,9 +8,9 @@ import sys
 
 from builder import console
 from builder.errors import SparkyardError, UsageError
-from builder.host import detect, perform, summary
-from builder.host_plan import Step, plan
-from builder.matrix import load_matrix
+from builder.host.plan import Step, plan
+from builder.host.setup import detect, perform, summary
+from builder.matrix.models import load_matrix
 from builder.workspace import cache_folder
 
 DEFAULT_REGISTRY = "127.0.0.1:5000/sparkyard"

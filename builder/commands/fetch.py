@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from builder import console
-from builder.cells import Cell, select
-from builder.fetch import Fetched, fetch_lock
-from builder.lock import load_for, lock_path
-from builder.store import Store
+from builder.fetch.wheels import Fetched, fetch_lock
+from builder.locking.lock import load_for, lock_path
+from builder.matrix.cells import Cell, select
+from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("cell", "wheels", "bytes", "from cache", "fetched", "fetched bytes", "time")

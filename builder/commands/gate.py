@@ -6,14 +6,13 @@ import argparse
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from builder import console, report_gate
-from builder.base_state import effective_bases
-from builder.cells import Cell
-from builder.engine import Engine
+from builder import console
+from builder.bases.facts import at_hand, committed, read_file_system
+from builder.bases.state import effective_bases
+from builder.engine.client import Engine
 from builder.errors import UsageError
-from builder.fetch import fetch_lock
+from builder.fetch.wheels import fetch_lock
 from builder.gate import closures
-from builder.gate.base_facts import at_hand, committed, read_file_system
 from builder.gate.explain import explain
 from builder.gate.facts import BaseFacts
 from builder.gate.judge import GateReport, as_json
@@ -21,8 +20,10 @@ from builder.gate.metadata import check_lock
 from builder.gate.named import any_image, cells_on, check_reference
 from builder.gate.run import BaseSource, gate_cell, own_base
 from builder.image import LABEL
-from builder.lock import load_for, lock_path
-from builder.store import Store
+from builder.locking.lock import load_for, lock_path
+from builder.matrix.cells import Cell
+from builder.report import gate as report_gate
+from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from builder import console
-from builder.cells import Cell, select
 from builder.errors import LockError, SparkyardError, UsageError
-from builder.indexes import user_sources
-from builder.lock import (
+from builder.indexes.settings import user_sources
+from builder.locking.check import check
+from builder.locking.explanations import one_line
+from builder.locking.lock import (
     Lock,
     load_for,
     lock_path,
@@ -19,12 +20,11 @@ from builder.lock import (
     write_lock,
     write_reasons,
 )
-from builder.lock_check import check
+from builder.locking.resolver import resolve
+from builder.locking.uv import ALL
+from builder.matrix.cells import Cell, select
 from builder.patches.locking import lock_patches
 from builder.patches.upstream import Hosting
-from builder.resolve import resolve
-from builder.resolve_reasons import one_line
-from builder.resolve_uv import ALL
 from builder.workspace import Workspace, open_workspace
 
 

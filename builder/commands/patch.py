@@ -12,29 +12,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builder import console
-from builder.cells import Cell, select
 from builder.errors import SparkyardError, UsageError
-from builder.fetch import fetch_lock
-from builder.indexes import user_sources
-from builder.lock import Lock, LockedWheel, load_for, lock_path
-from builder.patches.declared import SHORT, wheel_name
+from builder.fetch.wheels import fetch_lock
+from builder.indexes.settings import user_sources
+from builder.locking.lock import Lock, LockedWheel, load_for, lock_path
+from builder.matrix.cells import Cell, select
+from builder.matrix.patch import SHORT, wheel_name
 from builder.patches.diffs import cache_errors, digest_of
 from builder.patches.drift import proposals
 from builder.patches.load import asking, load_series
 from builder.patches.refresh import Refreshed, drifts, refresh, seen_in_wheels
 from builder.patches.revision import Revision
 from builder.patches.series import commit_series
-from builder.patches.shown import (
+from builder.patches.stage import Series, patched_wheel, revise
+from builder.patches.status import Candidate, Verdict, failed, require, standings
+from builder.patches.upstream import Hosting
+from builder.report.patches import (
     Found,
     refresh_document,
     show_refresh,
     show_standings,
     standings_document,
 )
-from builder.patches.stage import Series, patched_wheel, revise
-from builder.patches.status import Candidate, Verdict, failed, require, standings
-from builder.patches.upstream import Hosting
-from builder.store import Store
+from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
 
 

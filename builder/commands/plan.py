@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from builder import console
-from builder.cells import Cell, select
 from builder.errors import IntegrityError, PatchError, UsageError
-from builder.lock import Lock
-from builder.matrix import json_schema
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell, select
+from builder.matrix.models import json_schema
 from builder.plan import CellPlan, buildable, document, plan_cells
 from builder.workspace import Workspace, open_workspace
 
@@ -56,8 +56,8 @@ def execute(args: argparse.Namespace) -> int:
 def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
     """Return the question whether the engine has the image that a build would make now."""
     # Imported here: the Docker client takes longer to import than a plan of 1,000 cells.
-    from builder.bases import effective_bases
-    from builder.engine import Engine
+    from builder.bases.provision import effective_bases
+    from builder.engine.client import Engine
     from builder.image import LABEL, plan_image
     from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest

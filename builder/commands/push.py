@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from builder import console
-from builder.cells import Cell, select
-from builder.engine import Engine, ImageFacts
+from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError
 from builder.image import local_name
+from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
 from builder.publish import Pushed, push_immutable, push_next
-from builder.record import records_folder
+from builder.record.models import records_folder
 from builder.workspace import Workspace, open_workspace
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from builder import console
-from builder.cells import Cell
 from builder.errors import LockError, UsageError
 from builder.image import local_name
-from builder.launch import docker_command, launch_key, render, template_steps
-from builder.lock import Lock, load_for
-from builder.matrix import AXES
-from builder.pins import check_pin
-from builder.recipe_log import Expected
-from builder.recipes import Figure, Recipe, load_recipe, recipe_names
+from builder.locking.lock import Lock, load_for
+from builder.matrix.cells import Cell
+from builder.matrix.models import AXES
+from builder.recipes.compatibility import check_pin
+from builder.recipes.launch import docker_command, launch_key, render, template_steps
+from builder.recipes.log import Expected
+from builder.recipes.models import Figure, Recipe, load_recipe, recipe_names
 from builder.workspace import Workspace, open_workspace
 
 UNVERIFIED = "not verified on GB10"

@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from builder import console, report
+from builder import console
 from builder.errors import UsageError
-from builder.lock import write_text
-from builder.record import Record, records_folder
-from builder.report_find import find
-from builder.report_html import html
-from builder.report_markdown import markdown
+from builder.locking.lock import write_text
+from builder.record.find import find
+from builder.record.models import Record, records_folder
+from builder.report import terminal as report
+from builder.report.html import html
+from builder.report.markdown import markdown
 from builder.workspace import cache_folder
 
 FORMATS: dict[str, Callable[[Sequence[Record]], str]] = {

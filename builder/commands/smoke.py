@@ -6,17 +6,18 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from builder import console, report
-from builder.cells import Cell, select
-from builder.engine import Engine, ImageFacts
+from builder import console
+from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError
 from builder.image import LABEL, local_name
-from builder.lock import Lock, load_for, write_text
-from builder.pins import check_pin
-from builder.recipes import Recipe, load_recipe
-from builder.record import Level, Record, records_folder
-from builder.record_facts import begun
-from builder.record_writer import RecordWriter, kept
+from builder.locking.lock import Lock, load_for, write_text
+from builder.matrix.cells import Cell, select
+from builder.recipes.compatibility import check_pin
+from builder.recipes.models import Recipe, load_recipe
+from builder.record.facts import begun
+from builder.record.models import Level, Record, records_folder
+from builder.record.writer import RecordWriter, kept
+from builder.report import terminal as report
 from builder.smoke.run import Run, perform
 from builder.workspace import Workspace, open_workspace
 

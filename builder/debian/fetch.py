@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from builder import console, process
-from builder.apt_sources import debian_mirrors
-from builder.base_lock import LockedDeb
+from builder.debian.apt_sources import debian_mirrors
 from builder.errors import IntegrityError, NetworkError
+from builder.locking.base_lock import LockedDeb
 
 HELPER = "/usr/lib/apt/apt-helper"
 AT_ONCE = 8

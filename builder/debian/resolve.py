@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder import process
-from builder.apt_sources import debian_mirrors
-from builder.base_lock import LockedDeb
+from builder.debian.apt_sources import debian_mirrors
 from builder.errors import NetworkError, SparkyardError
+from builder.locking.base_lock import LockedDeb
 from builder.process import CommandError
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder import process
-from builder.certificates import install_bundle
+from builder.debian.certificates import install_bundle
 from builder.errors import EngineError, UsageError
 from builder.process import CommandError
 

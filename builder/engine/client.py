@@ -25,8 +25,8 @@ from python_on_whales import DockerClient as WhaleClient
 from python_on_whales.exceptions import DockerException, NoSuchImage
 
 from builder import process
-from builder.engine_errors import ENGINE_STEP, explain
-from builder.engine_run import Container, DockerClient, RunSpec, sweep
+from builder.engine.container import Container, DockerClient, RunSpec, sweep
+from builder.engine.errors import ENGINE_STEP, explain
 from builder.errors import EngineError
 
 __all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "RemoteLayer",

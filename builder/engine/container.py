@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from builder import console, process
-from builder.engine_errors import explain
+from builder.engine.errors import explain
 from builder.errors import EngineError
 
 OWNER_LABEL = "org.sparkyard.run"

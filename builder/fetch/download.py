@@ -18,11 +18,11 @@ from pathlib import Path
 
 import requests
 
-from builder.disk import disk_errors
 from builder.errors import IntegrityError
-from builder.http_client import CHUNK_BYTES, Client, Pace, SourceError, Stopped, chunks, patiently
-from builder.lock import LockedWheel
-from builder.sources import Link, local_path
+from builder.files import disk_errors
+from builder.indexes.http import CHUNK_BYTES, Client, Pace, SourceError, Stopped, chunks, patiently
+from builder.indexes.listings import Link, local_path
+from builder.locking.lock import LockedWheel
 
 LOCK_POLL_S = 0.2
 PROGRESS_BYTES = 8 << 20  # an attempt that brought this much does not count as a failed one

@@ -15,10 +15,10 @@ import uv
 
 from builder import console
 from builder.errors import NetworkError
-from builder.indexes import user_sources
+from builder.indexes.settings import user_sources
+from builder.locking.uv import user_environment
 from builder.process import CommandError, run
-from builder.resolve_uv import user_environment
-from builder.store import Store
+from builder.store.content_store import Store
 
 
 def tool_python(lock: Path, cache: Path) -> Path:

@@ -10,15 +10,15 @@ from pathlib import Path
 from time import monotonic
 
 from builder import console
-from builder.disk import disk_errors, require_space
-from builder.download import Partial, download, partial
 from builder.errors import IntegrityError, NetworkError
-from builder.http_client import Client, Pace, SourceError, Stopped
-from builder.indexes import Sources, user_sources
-from builder.lock import Lock, LockedWheel
-from builder.matrix import Index
-from builder.sources import Listings, Source, sources_for
-from builder.store import Store
+from builder.fetch.download import Partial, download, partial
+from builder.files import disk_errors, require_space
+from builder.indexes.http import Client, Pace, SourceError, Stopped
+from builder.indexes.listings import Listings, Source, sources_for
+from builder.indexes.settings import Sources, user_sources
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.models import Index
+from builder.store.content_store import Store
 
 THREADS = 6
 

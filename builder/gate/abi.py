@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 
 from builder.gate.demangle import demangle
 from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
-from builder.gate.findings import Finding, Severity
 from builder.gate.loader import Loaded, Loader, Missing, Process
 from builder.gate.rules import Rules, rules
+from builder.locking.findings import Finding, Severity
 
 # What Python imports; the first group is empty for abi3, which any later Python takes.
 EXTENSION = re.compile(r"\.(?:(cpython-\d+)[a-z]*-[\w-]+|abi3)\.so$")

@@ -12,16 +12,16 @@ from pathlib import Path
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from builder.cells import Cell
 from builder.errors import UsageError
 from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.findings import Finding, counted
 from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import Asked, GateReport, asked_of, judge
 from builder.gate.metadata import environment, is_whole
-from builder.gate.versions import Closure, check_closure
 from builder.gate.wheel_facts import read_wheels
-from builder.stamps import sha256_of
+from builder.locking.findings import Finding, counted
+from builder.locking.version_checks import Closure, check_closure
+from builder.matrix.cells import Cell
+from builder.store.verification import sha256_of
 
 GPU = "sm_121"
 # What an image's name says is inside: F2 and F20.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from builder.gate.facts import Code, Form, WheelFacts
-from builder.gate.findings import Finding, Severity
 from builder.gate.policy import Need, Policy, Rule, policy
+from builder.locking.findings import Finding, Severity
 
 
 class Fit(StrEnum):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tomli
 
+from builder.config_file import suggestion
 from builder.errors import UsageError
-from builder.matrix import Frozen
-from builder.parse import suggestion
+from builder.matrix.models import Frozen
 
 
 class Explanation(Frozen):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from builder.gate.facts import Damage, WheelFacts
-from builder.gate.findings import Finding, Severity
 from builder.gate.rules import Rules, rules
+from builder.locking.findings import Finding, Severity
 
 # Everything else that is damaged is an error: such a wheel must not enter an image.
 MILD = {"record-unlisted": Severity.WARNING, "elf-damaged": Severity.WARNING,

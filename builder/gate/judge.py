@@ -15,19 +15,21 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from builder.cells import Cell
 from builder.gate import metadata
 from builder.gate.abi import Target, check_abi
 from builder.gate.coverage import Covered, Fit, check_coverage, cover
 from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.findings import Finding, Severity
 from builder.gate.hygiene import check_hygiene
 from builder.gate.policy import Need
 from builder.gate.toolchain import check_toolchain
-from builder.gate.versions import check_versions
 from builder.gate.wheel_facts import read_wheels
-from builder.lock import Lock, write_text
+from builder.locking.findings import Finding, Severity
+from builder.locking.lock import Lock, write_text
+from builder.locking.version_checks import check_versions
+from builder.matrix.cells import Cell
 
+# Modules outside this package that a verdict depends on.
+ELSEWHERE = ("bases/facts.py", "locking/findings.py", "locking/version_checks.py")
 ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
@@ -143,9 +145,10 @@ def totals(report: GateReport) -> dict[str, int]:
 
 @cache
 def version() -> str:
-    """Return the digest of the gate itself: its code and its data."""
+    """Return the digest of the gate itself: its code and its data, wherever they lie."""
     state = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.iterdir()):
+    here = Path(__file__).parent
+    for path in (*sorted(here.iterdir()), *(here.parent / name for name in ELSEWHERE)):
         if path.suffix in (".py", ".toml"):
             state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()

@@ -12,8 +12,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from builder.gate.abi import EXTENSION
 from builder.gate.facts import WheelFacts
-from builder.gate.findings import Finding, Severity, counted
-from builder.lock import Lock
+from builder.locking.findings import Finding, Severity, counted
+from builder.locking.lock import Lock
 
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
 _OLD_GLIBC = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}

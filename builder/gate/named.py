@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from builder.cells import Cell, select
-from builder.engine import Engine
+from builder.bases.facts import at_hand, of_image
+from builder.engine.client import Engine
 from builder.errors import EngineError, NetworkError, UsageError
-from builder.gate.base_facts import at_hand, of_image
 from builder.gate.facts import BaseFacts
+from builder.matrix.cells import Cell, select
 
 _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 # registry:port/path/name:tag@digest, as https://github.com/distribution/reference has it

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tomli
 
-from builder.matrix import Frozen
+from builder.matrix.models import Frozen
 
 
 class Need(StrEnum):

@@ -14,7 +14,7 @@ from pathlib import Path
 import tomli
 from pydantic import Field
 
-from builder.matrix import Frozen
+from builder.matrix.models import Frozen
 
 
 class After(Frozen):

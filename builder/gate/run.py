@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.base_state import effective_bases, image_tag
-from builder.cells import Cell
-from builder.engine import Engine
-from builder.gate.base_facts import committed, of_image
+from builder.bases.facts import committed, of_image
+from builder.bases.state import effective_bases, image_tag
+from builder.engine.client import Engine
 from builder.gate.facts import BaseFacts
 from builder.gate.judge import GateReport, judge_cell, kept_verdict
-from builder.lock import Lock, LockedWheel
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.cells import Cell
 from builder.workspace import Workspace
 
 

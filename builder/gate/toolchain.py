@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.findings import Finding
+from builder.locking.findings import Finding
 
 HOST_TOOLS = ("gcc", "libc headers", "Python.h", "ldconfig")
 # Where NVIDIA's wheels have what a CUDA toolkit has under /usr/local/cuda.

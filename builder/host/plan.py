@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.apt_sources import AptSource, archive_uri
+from builder.debian.apt_sources import AptSource, archive_uri
 from builder.errors import EngineError, UsageError
 
 # ``<magic>:<mask>`` of 64-bit little-endian ARM ELF files: the binfmt_misc kernel documentation's

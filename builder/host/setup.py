@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder import console, process
-from builder.apt_sources import read_sources
+from builder.debian.apt_sources import read_sources
+from builder.debian.resolve import KEYRING
 from builder.errors import EngineError
-from builder.host_plan import (
+from builder.host.plan import (
     BINFMT,
     Command,
     Emulate,
@@ -30,7 +31,6 @@ from builder.host_plan import (
     registry_config,
     services_folder,
 )
-from builder.resolve_debs import KEYRING
 
 READY_WITHIN_S = 90.0
 LOOPBACK = ("127.", "localhost:")

@@ -21,7 +21,7 @@ import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from builder.errors import UsageError
-from builder.indexes import Sources
+from builder.indexes.settings import Sources
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0  # silence on an open connection

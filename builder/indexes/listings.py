@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from builder.http_client import Client, Pace, SourceError, failures, patiently
-from builder.indexes import Sources
-from builder.lock import DEFAULT_INDEX, FIND_LINKS, LockedWheel
-from builder.matrix import Index
-from builder.simple_api import ACCEPT, Listed, parse, parse_html
+from builder.indexes.http import Client, Pace, SourceError, failures, patiently
+from builder.indexes.settings import Sources
+from builder.indexes.simple_api import ACCEPT, Listed, parse, parse_html
+from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS, LockedWheel
+from builder.matrix.models import Index
 
 
 @dataclass(frozen=True)

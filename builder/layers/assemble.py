@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.bytecode import BytecodeCompiler
-from builder.collisions import Collision, find_collisions, owners
-from builder.disk import disk_errors, require_space
-from builder.distinfo import requested as with_request
 from builder.errors import LockError, UsageError
-from builder.lock import Lock, LockedWheel
-from builder.store import Store, StoredLayer
+from builder.files import disk_errors, require_space
+from builder.layers.bytecode import BytecodeCompiler
+from builder.layers.collisions import Collision, find_collisions, owners
+from builder.layers.distinfo import requested as with_request
+from builder.layers.wheel_contents import PREFIX, Layout, minor_of, unpacked_size
+from builder.layers.wheel_layer import pack_wheel
+from builder.locking.lock import Lock, LockedWheel
+from builder.store.content_store import Store, StoredLayer
 from builder.tarball import Entry, File, Folder, Link, Step, in_memory, read_files, write_tar
-from builder.wheel_layer import pack_wheel
-from builder.wheelfile import PREFIX, Layout, minor_of, unpacked_size
 
 FORMAT = 1  # raise it when the same wheels are to become other bytes
 OWN_LAYER_BYTES = 20_000_000

@@ -19,10 +19,10 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from builder import process
-from builder.engine import Engine
-from builder.engine_run import RunSpec
+from builder.engine.client import Engine
+from builder.engine.container import RunSpec
 from builder.errors import EngineError
-from builder.wheelfile import minor_of
+from builder.layers.wheel_contents import minor_of
 
 # The shell reads one line a wheel, byte by byte, and leaves the rest to the process it starts.
 _LOOP = ('while read -r go; do env -i LC_ALL=C.UTF-8 PYTHONHASHSEED=0 "$0" -s -S -W ignore'

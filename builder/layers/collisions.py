@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from builder.distinfo import installed
 from builder.errors import UsageError
+from builder.layers.distinfo import installed
+from builder.layers.wheel_contents import Layout
 from builder.tarball import File, parents
-from builder.wheelfile import Layout
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from installer.records import parse_record_file
 
+from builder.layers.wheel_contents import Layout, Placed, WheelContents
 from builder.tarball import File, content, in_memory
-from builder.wheelfile import Layout, Placed, WheelContents
 
 INSTALLER = "sparkyard"
 _OURS = ("INSTALLER", "RECORD", "REQUESTED")  # an installer's, whatever the wheel brings

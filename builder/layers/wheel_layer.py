@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from builder.bytecode import BytecodeCompiler
-from builder.distinfo import is_metadata, metadata_files
+from builder.layers.bytecode import BytecodeCompiler
+from builder.layers.distinfo import is_metadata, metadata_files
+from builder.layers.wheel_contents import Layout, WheelContents, open_wheel, refused
 from builder.tarball import File, Step, Tar, content, file_slice, write_tar
-from builder.wheelfile import Layout, WheelContents, open_wheel, refused
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import tomli
 from pydantic import Field, ValidationError
 
 from builder.errors import LockError
-from builder.lock import Sha256, write_text
-from builder.matrix import Frozen
+from builder.locking.lock import Sha256, write_text
+from builder.matrix.models import Frozen
 
 UPGRADE_STEP = "make it anew: sparkyard base --upgrade"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]

@@ -15,13 +15,13 @@ from pathlib import Path
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from builder.cells import Cell
 from builder.errors import LockError, NetworkError
-from builder.http_client import Client, Pace, SourceError, chunks, patiently
-from builder.indexes import Sources
-from builder.lock import DEFAULT_INDEX, FIND_LINKS, Lock, LockedWheel
-from builder.resolve_uv import Chosen, Offer
-from builder.sources import local_path
+from builder.indexes.http import Client, Pace, SourceError, chunks, patiently
+from builder.indexes.listings import local_path
+from builder.indexes.settings import Sources
+from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS, Lock, LockedWheel
+from builder.locking.uv import Chosen, Offer
+from builder.matrix.cells import Cell
 
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}  # manylinux1 and manylinux2014, the first of each
 MANYLINUX_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}

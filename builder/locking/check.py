@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from builder.cells import Cell
 from builder.errors import LockError
-from builder.gate.versions import check_versions
-from builder.lock import load_for, lock_path, read_reasons, render
-from builder.resolve_uv import platform
+from builder.locking.lock import load_for, lock_path, read_reasons, render
+from builder.locking.uv import platform
+from builder.locking.version_checks import check_versions
+from builder.matrix.cells import Cell
 
 OTHER_FILES = frozenset({"bases", "unlocked"})  # what lies in locks/ and is no cell's lock
 

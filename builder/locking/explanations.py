@@ -12,12 +12,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from builder.cells import PACKAGES, Cell
+from builder.config_file import dotted
 from builder.errors import LockError
-from builder.indexes import Sources
-from builder.lock import DEFAULT_INDEX, FIND_LINKS
-from builder.parse import dotted
-from builder.resolve_uv import PROJECT
+from builder.indexes.settings import Sources
+from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS
+from builder.locking.uv import PROJECT
+from builder.matrix.cells import PACKAGES, Cell
 
 NOISE = re.compile(r"^\s*(?:error:|cause:|hint:)\s*")
 ADDRESS = re.compile(r"(?:https?|file)://[^\s`'\"),]+")

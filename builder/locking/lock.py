@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 import tomli
 from pydantic import Field, ValidationError, model_validator
 
-from builder.cells import Cell
 from builder.errors import LockError
+from builder.matrix.cells import Cell
+from builder.matrix.patch import Patch, needed
 from builder.model import Frozen
-from builder.patches.declared import Patch, needed
 
 DEFAULT_INDEX = "default"  # the user's own default index, whatever it is
 FIND_LINKS = "find-links"  # one of the user's own folders of wheels

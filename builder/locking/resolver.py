@@ -13,16 +13,16 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from builder.cells import Cell
 from builder.errors import LockError, NetworkError
-from builder.gate.versions import check_versions
-from builder.http_client import Client, Pace, SourceError, patiently
-from builder.indexes import Sources
-from builder.lock import DEFAULT_INDEX, Lock
-from builder.resolve_files import best_offer, is_local, lock_wheels, target_tags
-from builder.resolve_reasons import plain, unsolvable
-from builder.resolve_uv import Chosen, Question, UvFailed, ask_uv, platform
-from builder.sources import local_path
+from builder.indexes.http import Client, Pace, SourceError, patiently
+from builder.indexes.listings import local_path
+from builder.indexes.settings import Sources
+from builder.locking.candidates import best_offer, is_local, lock_wheels, target_tags
+from builder.locking.explanations import plain, unsolvable
+from builder.locking.lock import DEFAULT_INDEX, Lock
+from builder.locking.uv import Chosen, Question, UvFailed, ask_uv, platform
+from builder.locking.version_checks import check_versions
+from builder.matrix.cells import Cell
 
 MAX_ROUNDS = 5  # a bound package may bring another one that has to be bound
 PROBE = Pace(attempts=2)

@@ -23,12 +23,12 @@ import tomli
 import uv
 from packaging.utils import canonicalize_name
 
-from builder.cells import Cell
-from builder.indexes import NO_USER_INDEXES, Sources
-from builder.lock import Lock
-from builder.matrix import Index
+from builder.indexes.listings import local_path
+from builder.indexes.settings import NO_USER_INDEXES, Sources
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell
+from builder.matrix.models import Index
 from builder.process import Result, run
-from builder.sources import local_path
 
 NO_SOLUTION = 1  # uv's exit code where the requirements contradict each other; 2 is any failure
 PROJECT = "sparkyard-cell"  # what uv calls the matrix's wishes

@@ -14,9 +14,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from builder.cells import Cell
-from builder.gate.findings import Finding
-from builder.lock import DEFAULT_INDEX, Lock
+from builder.locking.findings import Finding
+from builder.locking.lock import DEFAULT_INDEX, Lock
+from builder.matrix.cells import Cell
 
 # The first releases that know Gemma 4; transformers 4 ends with "gemma4: unknown model type".
 # FlashInfer is asked of CUDA cells only.

@@ -16,9 +16,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import Field
 
-from builder.axes import VERSION_AXES
+from builder.config_file import suggestion
 from builder.errors import ConfigError, Problem, UsageError
-from builder.matrix import (
+from builder.matrix.axes import VERSION_AXES
+from builder.matrix.models import (
     AXES,
     AxisValue,
     Base,
@@ -30,8 +31,7 @@ from builder.matrix import (
     Matrix,
     axis_slugs,
 )
-from builder.parse import suggestion
-from builder.patches.declared import Patch
+from builder.matrix.patch import Patch
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
 

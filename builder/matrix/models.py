@@ -12,18 +12,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from builder import axes
-from builder.axes import AXES as AXES
+from builder.config_file import read_toml, shape_problems
 from builder.errors import ConfigError
-from builder.matrix_names import wrong_names
+from builder.matrix import axes
+from builder.matrix.axes import AXES as AXES
+from builder.matrix.patch import Patch
+from builder.matrix.references import wrong_names
 from builder.model import Frozen as Frozen
 from builder.model import Link as Link
 from builder.model import Name as Name
 from builder.model import Platform
 from builder.model import RequirementText as RequirementText
 from builder.model import Specifier as Specifier
-from builder.parse import read_toml, shape_problems
-from builder.patches.declared import Patch
 
 
 def _index_address(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, model_validator
 
-from builder import axes
+from builder.matrix import axes
 from builder.model import Frozen, Name, Specifier
 
 COMMIT = r"^[0-9a-f]{40}$"

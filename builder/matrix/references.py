@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Any
 
-from builder import axes
+from builder.config_file import dotted, suggestion
 from builder.errors import Problem
-from builder.parse import dotted, suggestion
+from builder.matrix import axes
 
 Table = Mapping[str, Any]
 Place = tuple[str | int, ...]

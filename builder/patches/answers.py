@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from builder.patches.declared import COMMIT
+from builder.matrix.patch import COMMIT
 
 
 def _lines(text: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from builder.errors import NetworkError
-from builder.lock import LockedPatch
+from builder.locking.lock import LockedPatch
 from builder.patches.diffs import digest_of
 
 if TYPE_CHECKING:

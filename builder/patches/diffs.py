@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.disk import disk_errors
 from builder.errors import UsageError
-from builder.store import Store
+from builder.files import disk_errors
+from builder.store.content_store import Store
 
 _FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _INDEX = re.compile(rb"^index [^\n]*(\n|\Z)", re.MULTILINE)

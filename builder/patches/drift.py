@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from builder.http_client import SourceError
-from builder.matrix import Frozen
-from builder.parse import dotted
+from builder.config_file import dotted
+from builder.indexes.http import SourceError
+from builder.matrix.models import Frozen
+from builder.matrix.patch import Kind, Patch
 from builder.patches.answers import Pull
-from builder.patches.declared import Kind, Patch
 from builder.patches.status import Standing
 from builder.patches.upstream import Hosting
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from builder import console
-from builder.cells import Cell
-from builder.engine import ImageFacts
+from builder.engine.client import ImageFacts
 from builder.errors import IntegrityError, LockError, PatchError
-from builder.http_client import SourceError
 from builder.image import PATCHES
-from builder.indexes import user_sources
-from builder.lock import Lock, LockedPatch, load_for
+from builder.indexes.http import SourceError
+from builder.indexes.settings import user_sources
+from builder.locking.lock import Lock, LockedPatch, load_for
+from builder.matrix.cells import Cell
+from builder.matrix.patch import Kind, Patch
 from builder.patches import artifact
-from builder.patches.declared import Kind, Patch
 from builder.patches.diffs import digest_of, find, keep
 from builder.patches.locate import Ends, bytes_between, read_file
 from builder.patches.stage import Series

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from builder.errors import PatchError
-from builder.http_client import SourceError
-from builder.lock import LockedPatch
+from builder.indexes.http import SourceError
+from builder.locking.lock import LockedPatch
+from builder.matrix.patch import RANGE, Kind, Patch
 from builder.patches.answers import Commit
-from builder.patches.declared import RANGE, Kind, Patch
 from builder.patches.diff import parse_diff
 from builder.patches.diffs import keep, normal_form
 from builder.patches.upstream import Hosting

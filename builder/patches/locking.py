@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder import console
-from builder.cells import Cell
 from builder.errors import PatchError
-from builder.lock import Lock, LockedPatch, patches_for
-from builder.patches.declared import Patch
+from builder.locking.lock import Lock, LockedPatch, patches_for
+from builder.matrix.cells import Cell
+from builder.matrix.patch import Patch
 from builder.patches.locate import locate
 from builder.patches.upstream import Hosting
 

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from builder.bytecode import BytecodeCompiler
-from builder.disk import disk_errors
-from builder.distinfo import fingerprint, parse, relative, render
 from builder.errors import PatchError
-from builder.layers import Overlay, Piece, key_of
+from builder.files import disk_errors
+from builder.layers.assemble import Overlay, Piece, key_of
+from builder.layers.bytecode import BytecodeCompiler
+from builder.layers.distinfo import fingerprint, parse, relative, render
+from builder.layers.wheel_contents import Layout
+from builder.layers.wheel_layer import cached_path
 from builder.patches.revision import PROVENANCE, Revision
-from builder.store import Store, StoredLayer
+from builder.store.content_store import Store, StoredLayer
 from builder.tarball import File, content, in_memory, read_files, write_tar
-from builder.wheel_layer import cached_path
-from builder.wheelfile import Layout
 
 
 def overlay_of(revisions: Mapping[str, Revision], store: Store) -> Overlay:

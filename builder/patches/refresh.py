@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from builder.cells import Cell
 from builder.errors import LockError, UsageError
-from builder.lock import Lock, lock_path, patches_for, read_lock, write_lock
+from builder.locking.lock import Lock, lock_path, patches_for, read_lock, write_lock
+from builder.matrix.cells import Cell
 from builder.patches.diffs import cache_errors
 from builder.patches.drift import Drift, Seen, drift
 from builder.patches.load import load_series
 from builder.patches.locking import lock_patches, moved_since
 from builder.patches.status import standings
 from builder.patches.upstream import Hosting
-from builder.store import Store
+from builder.store.content_store import Store
 from builder.workspace import Workspace
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from builder.distinfo import Row, fingerprint
 from builder.errors import PatchError
-from builder.lock import Lock, LockedWheel
+from builder.layers.distinfo import Row, fingerprint
+from builder.locking.lock import Lock, LockedWheel
 from builder.patches.apply import Blob
 
 PROVENANCE = "sparkyard-patches.json"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from builder.disk import disk_errors
 from builder.errors import PatchError
-from builder.layers import Overlay, no_overlay
-from builder.lock import Lock, LockedWheel
+from builder.files import disk_errors
+from builder.layers.assemble import Overlay, no_overlay
+from builder.locking.lock import Lock, LockedWheel
 from builder.patches.overlay import overlay_of
 from builder.patches.revision import LABEL, Revision, patched_version
 from builder.patches.status import (
@@ -29,7 +29,7 @@ from builder.patches.status import (
 )
 from builder.patches.wheel import write_wheel
 from builder.patches.wheel_tree import open_tree
-from builder.store import Store
+from builder.store.content_store import Store
 
 Series = Mapping[str, Sequence[Candidate]]  # by the name of the wheel that it is for
 NO_SERIES: Series = MappingProxyType({})

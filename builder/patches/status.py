@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from builder.errors import PatchError
-from builder.lock import write_text
-from builder.matrix import Frozen
+from builder.locking.lock import write_text
+from builder.matrix.models import Frozen
 from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
 from builder.patches.diff import parse_diff
 from builder.patches.diffs import cache_errors

@@ -15,8 +15,8 @@ from typing import IO
 
 from installer.records import InvalidRecordEntry, parse_record_file
 
-from builder.distinfo import Row, render
 from builder.errors import PatchError
+from builder.layers.distinfo import Row, render
 from builder.patches.apply import Blob
 from builder.patches.revision import PROVENANCE, Revision
 from builder.tarball import chunks_of

@@ -9,11 +9,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from builder import axes
-from builder.cells import PACKAGES, Cell
 from builder.errors import UsageError
-from builder.lock import Lock
-from builder.recipes import FOLDER, Recipe
+from builder.locking.lock import Lock
+from builder.matrix import axes
+from builder.matrix.cells import PACKAGES, Cell
+from builder.recipes.models import FOLDER, Recipe
 
 
 def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:

@@ -14,8 +14,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from builder.cells import Cell
-from builder.recipes import Recipe
+from builder.matrix.cells import Cell
+from builder.recipes.models import Recipe
 
 PORT = 8000
 MODEL_FOLDER = "/models"

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from builder.config_file import read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
-from builder.matrix import Frozen, Link, Name, RequirementText, Specifier
-from builder.parse import read_toml, shape_problems, suggestion
-from builder.recipe_log import LogExpectation
+from builder.matrix.models import Frozen, Link, Name, RequirementText, Specifier
+from builder.recipes.log import LogExpectation
 
 FOLDER = "recipes"
 COMMIT = r"[0-9a-f]{40}"

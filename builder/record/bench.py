@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from builder.matrix import Frozen
-from builder.smoke.gpu import Where
+from builder.matrix.models import Frozen
+from builder.record.gpu import Where
 
 Metric = Literal["prefill", "decode", "aggregate", "ttft"]
 UNITS: Mapping[Metric, str] = {

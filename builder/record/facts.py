@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from builder.engine import ImageFacts
-from builder.host_facts import host_facts
-from builder.recipes import FOLDER, Recipe
-from builder.record import ModelUsed, Record, now
-from builder.smoke.gpu import place
+from builder.engine.client import ImageFacts
+from builder.recipes.models import FOLDER, Recipe
+from builder.record.gpu import place
+from builder.record.host_facts import host_facts
+from builder.record.models import ModelUsed, Record, now
 from builder.smoke.run import Run
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.record import Record, read_record
-from builder.report_running import PROC, goes_on
+from builder.record.models import Record, read_record
+from builder.record.running import PROC, goes_on
 
 
 def find(folder: Path, names: Sequence[str]) -> list[Record]:

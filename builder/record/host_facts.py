@@ -9,10 +9,10 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builder.matrix import Frozen
+from builder.matrix.models import Frozen
 
 if TYPE_CHECKING:  # a report reads records and needs no Docker client, which costs half a second
-    from builder.engine import EngineInfo
+    from builder.engine.client import EngineInfo
 
 
 class HostFacts(Frozen):

@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 from pydantic import ValidationError, computed_field, model_validator
 
-from builder.bench.series import Bench
 from builder.errors import UsageError
-from builder.host_facts import HostFacts
-from builder.lock import write_text
-from builder.matrix import Frozen
-from builder.smoke.gpu import Gpu, Where
-from builder.smoke.verdict import Check, Status
-from builder.smoke.verdict import passed as all_passed
+from builder.locking.lock import write_text
+from builder.matrix.models import Frozen
+from builder.record.bench import Bench
+from builder.record.check import Check, Status
+from builder.record.check import passed as all_passed
+from builder.record.gpu import Gpu, Where
+from builder.record.host_facts import HostFacts
 
 VERSION = 2
 Level = Literal["1a", "1b", "2", "bench"]

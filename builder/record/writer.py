@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
-from builder.disk import disk_errors
 from builder.errors import DiskError, SparkyardError, UsageError
-from builder.record import Record, free_path, now, write_record
-from builder.smoke.verdict import Check
+from builder.files import disk_errors
+from builder.record.check import Check
+from builder.record.models import Record, free_path, now, write_record
 
 OTHER_CACHE = "point SPARKYARD_CACHE at a folder of yours"
 PATH = re.compile(r"(?<![\w.:~-])/(?:[^\s/]+/)+([^\s/]+)")  # an absolute one; its last name stays

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from builder.bench.series import UNITS, Bench, Metric, Series
+from builder.record.bench import UNITS, Bench, Metric, Series
 
 TITLES: dict[Metric, str] = {
     "decode": "Decode, one request", "aggregate": "Decode, all requests together",

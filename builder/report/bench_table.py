@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from builder.bench.series import Bench
+from builder.record.bench import Bench
 
 NOT_SPARK = "; these are no figures of a DGX Spark"
 

@@ -13,10 +13,12 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from builder import console, report_text, report_view
-from builder.record import Record
-from builder.report_bench import plots
-from builder.smoke.verdict import Status
+from builder import console
+from builder.record.check import Status
+from builder.record.models import Record
+from builder.report import text as report_text
+from builder.report import view as report_view
+from builder.report.bench import plots
 
 SEEN = 100  # characters of a check's detail before it unfolds
 NOT_CLAIMED = "\n  not claimed:"  # how ``Diagnosis`` says that the versions rule an issue out
@@ -42,15 +44,15 @@ def _template() -> Template:
             plots, console.seconds)},
         colour=_colour, css_class=_css_class, css=_css(), kinds=KINDS, SEEN=SEEN,
         NOT_CLAIMED=NOT_CLAIMED)
-    return environment.from_string(_text("report_page.jinja"))
+    return environment.from_string(_text("page.jinja"))
 
 
 def _css() -> Markup:
-    return Markup(_text("report_page.css"))  # noqa: S704 - the program's own file
+    return Markup(_text("page.css"))  # noqa: S704 - the program's own file
 
 
 def _text(name: str) -> str:
-    return files("builder").joinpath(name).read_text(encoding="utf-8")
+    return files("builder.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _colour(record: Record) -> str:

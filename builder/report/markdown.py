@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from builder import console
-from builder.bench.series import Bench
-from builder.record import Record
-from builder.report_bench import plots
-from builder.report_text import cut, one_line, pretty, visible
-from builder.report_view import (
+from builder.record.bench import Bench
+from builder.record.check import Check
+from builder.record.models import Record
+from builder.report.bench import plots
+from builder.report.text import cut, one_line, pretty, visible
+from builder.report.view import (
     BAD,
     facts,
     place,
@@ -26,7 +27,6 @@ from builder.report_view import (
     verdict,
     worst_first,
 )
-from builder.smoke.verdict import Check
 
 ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would act on
 SEEN = 200  # characters of a check's detail in the table

@@ -8,12 +8,12 @@ from contextlib import redirect_stdout
 from xml.etree import ElementTree
 
 from builder import console
-from builder.bench.series import Bench
-from builder.record import Record
-from builder.report_bench import plots
-from builder.report_text import one_line, visible
-from builder.report_view import NOT_GB10, place, title, unended, verdict, worst_first
-from builder.smoke.verdict import Status
+from builder.record.bench import Bench
+from builder.record.check import Status
+from builder.record.models import Record
+from builder.report.bench import plots
+from builder.report.text import one_line, visible
+from builder.report.view import NOT_GB10, place, title, unended, verdict, worst_first
 
 DETAIL = 160  # characters of a check's detail in the table; the record has all of it
 __all__ = ["NOT_GB10", "junit", "show", "show_all", "text", "verdict_line"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder import console
-from builder.record import Record
-from builder.report_text import one_line
-from builder.smoke.verdict import Check, Status
+from builder.record.check import Check, Status
+from builder.record.models import Record
+from builder.report.text import one_line
 
 NOT_GB10 = "not verified on GB10"
 WORST_FIRST = (Status.FAIL, Status.FLAKY, Status.PASS, Status.NOT_APPLICABLE)

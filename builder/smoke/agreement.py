@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from builder.gate.findings import Finding
-from builder.smoke.verdict import Check, Status
+from builder.locking.findings import Finding
+from builder.record.check import Check, Status
 
 NAME = "the gate said the same as the loader"
 UNSEEN = "extensions.py runs to its end"  # a check that is only there where it did not

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from builder.engine import Container
+from builder.engine.client import Container
 
 OURS = ("VLLM::Engine", "VLLM::Worker")
 STAT = re.compile(r"^(?P<pid>\d+) \((?P<name>.*)\) (?P<state>\S) (?P<rest>.*)$")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.engine import Container
+from builder.engine.client import Container
 from builder.errors import EngineError
 
 AGAIN = "run the same command again"

@@ -12,14 +12,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from builder.cells import Cell
-from builder.engine import Container, Engine, RunSpec
+from builder.engine.client import Container, Engine, RunSpec
 from builder.gate.rules import rules
-from builder.lock import Lock
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell
+from builder.record.check import Check, OnCheck, Status, unheard
 from builder.smoke.ended import ended
 from builder.smoke.probes import degenerate
 from builder.smoke.probes.cases import SHORT, Case, battery
-from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container

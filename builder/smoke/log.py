@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from builder.engine import Container
+from builder.engine.client import Container
 
 
 class Log:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from builder.recipe_log import LogExpectation, LogFigure
-from builder.smoke.verdict import Check, Status
+from builder.recipes.log import LogExpectation, LogFigure
+from builder.record.check import Check, Status
 
 
 def log_checks(expected: LogExpectation, lines: Sequence[str], *,

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.cells import Cell
 from builder.diagnose import diagnose, load_issues
-from builder.engine import Engine, ImageFacts
-from builder.fetch import fetch_lock
+from builder.engine.client import Engine, ImageFacts
+from builder.fetch.wheels import fetch_lock
 from builder.gate.run import gate_cell, own_base
-from builder.lock import Lock
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell
 from builder.patches.revision import as_patched
-from builder.recipes import Recipe
-from builder.record import Level, Record
-from builder.record_writer import RecordWriter
+from builder.recipes.models import Recipe
+from builder.record.check import Check, OnCheck, Status
+from builder.record.gpu import place
+from builder.record.models import Level, Record
+from builder.record.writer import RecordWriter
 from builder.smoke.agreement import NAME, agreement
-from builder.smoke.gpu import place
 from builder.smoke.levels import generate, look
 from builder.smoke.seen import KeptLog, Seen
 from builder.smoke.server import serve_and_ask
-from builder.smoke.verdict import Check, OnCheck, Status
-from builder.store import Store
+from builder.store.content_store import Store
 from builder.workspace import Workspace
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TextIO
 
-from builder.disk import disk_errors
-from builder.smoke.gpu import Gpu
+from builder.files import disk_errors
+from builder.record.gpu import Gpu
 
 
 class KeptLog(list[str]):

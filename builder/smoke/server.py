@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from builder.cells import Cell
-from builder.engine import Container, Engine, RunSpec
-from builder.launch import (
+from builder.engine.client import Container, Engine, RunSpec
+from builder.matrix.cells import Cell
+from builder.recipes.launch import (
     COMPILE_CACHE,
     PORT,
     TEMPLATE_FILE,
@@ -16,16 +16,16 @@ from builder.launch import (
     served_path,
     server_command,
 )
-from builder.recipes import Recipe
+from builder.recipes.models import Recipe
+from builder.record.check import OnCheck, Status
+from builder.record.gpu import gpus_in
 from builder.smoke.client import Client, Unanswered
-from builder.smoke.gpu import gpus_in
 from builder.smoke.log import Log
 from builder.smoke.log_lines import log_checks
 from builder.smoke.probes import ask
 from builder.smoke.readiness import Boot
 from builder.smoke.seen import Seen
 from builder.smoke.template import TEMPLATE, template_check, template_copies
-from builder.smoke.verdict import OnCheck, Status
 from builder.smoke.watch import Watch, await_health, still_healthy
 
 HEALTH_WITHIN_S = 30.0

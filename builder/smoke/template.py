@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from builder.engine import Container
+from builder.engine.client import Container
 from builder.errors import UsageError
-from builder.launch import template_steps
-from builder.recipes import Recipe
-from builder.smoke.verdict import Check, Status
+from builder.recipes.launch import template_steps
+from builder.recipes.models import Recipe
+from builder.record.check import Check, Status
 
 NAME = "chat template"
 TEMPLATE = "/chat_template.jinja"  # in the container; copied, so no folder of its own

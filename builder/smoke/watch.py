@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass, field
 
 from builder import console
-from builder.engine import Container
+from builder.engine.client import Container
+from builder.record.check import Check, Status
 from builder.smoke.causes import first_error, shortage
 from builder.smoke.client import Client
 from builder.smoke.crew import Crew, list_processes
 from builder.smoke.ended import ended, refuse_if_stopped
 from builder.smoke.log import Log
 from builder.smoke.readiness import DEAD, Boot
-from builder.smoke.verdict import Check, Status
 
 LOOK_EVERY_S = 2.0
 COUNT_EVERY_S = 10.0  # asking for the processes costs a command inside

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.lock import write_text
-from builder.store import Store, StoredLayer
+from builder.locking.lock import write_text
+from builder.store.content_store import Store, StoredLayer
 
 NAMES = ("sparkyard-layers-a", "sparkyard-layers-b", "sparkyard-layers-c")
 SHARED_ENOUGH = 0.5  # below it, a fresh copy costs less than the one it would displace

@@ -30,8 +30,8 @@ from typing import Any
 
 from builder import console
 from builder.errors import UsageError
-from builder.lock import LockedWheel, write_text
-from builder.stamps import settle, trusted
+from builder.locking.lock import LockedWheel, write_text
+from builder.store.verification import settle, trusted
 
 FOLDERS = ("wheels", "layers", "keys", "stamps", "partial", "tmp")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

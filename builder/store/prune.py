@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.store import Store
+from builder.store.content_store import Store
 
 DAY_S = 86_400
 

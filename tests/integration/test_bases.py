@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from builder.base_lock import LockedBase, load_bases
-from builder.base_make import slim_image
-from builder.base_recipe import load_recipe
-from builder.bases import ReadyBase, ensure
-from builder.engine import Engine, RunSpec
-from builder.fetch_debs import GoneError
+from builder.bases.make import slim_image
+from builder.bases.provision import ReadyBase, ensure
+from builder.bases.recipe import load_recipe
+from builder.debian.fetch import GoneError
+from builder.engine.client import Engine, RunSpec
+from builder.locking.base_lock import LockedBase, load_bases
 from builder.workspace import Workspace, open_workspace
 
 pytestmark = pytest.mark.engine

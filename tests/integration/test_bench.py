@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from builder.bench.compare import compare
-from builder.bench.series import Bench, Cell
 from builder.errors import UsageError
-from builder.record import Record, read_record
+from builder.record.bench import Bench, Cell
+from builder.record.models import Record, read_record
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 

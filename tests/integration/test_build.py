@@ -22,10 +22,10 @@ import pytest
 
 from builder import process
 from builder.build import Built, build
-from builder.engine import Engine, RunSpec
+from builder.engine.client import Engine, RunSpec
 from builder.image import LABEL, local_name
-from builder.lock import Lock, LockedWheel, write_lock
-from builder.store import Store
+from builder.locking.lock import Lock, LockedWheel, write_lock
+from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
 
 pytestmark = pytest.mark.engine

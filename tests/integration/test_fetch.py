@@ -15,10 +15,10 @@ import pytest
 import tomli
 from index_server import Fault, IndexServer, serve_index
 
-from builder.cells import expand
-from builder.lock import Lock, LockedWheel, write_lock
-from builder.matrix import parse_matrix
-from builder.store import Store
+from builder.locking.lock import Lock, LockedWheel, write_lock
+from builder.matrix.cells import expand
+from builder.matrix.models import parse_matrix
+from builder.store.content_store import Store
 
 DATA = random.Random(2).randbytes(3_000_000)
 PASSED_ON = ("PATH", "HOME", "LANG")  # nothing of this machine's own sources reaches the command

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from builder import disk, download, fetch
+from builder import files as disk
 from builder.errors import DiskError
-from builder.indexes import Sources
-from builder.lock import Lock, LockedWheel
-from builder.store import Store
+from builder.fetch import download
+from builder.fetch import wheels as fetch
+from builder.indexes.settings import Sources
+from builder.locking.lock import Lock, LockedWheel
+from builder.store.content_store import Store
 
 SIZE = 4 << 20
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

@@ -15,17 +15,17 @@ import jsonschema
 import pytest
 
 from builder import cli
-from builder.base_state import effective_bases
-from builder.cells import Cell
-from builder.fetch import fetch
-from builder.gate.base_facts import committed
+from builder.bases.facts import committed
+from builder.bases.state import effective_bases
+from builder.fetch.wheels import fetch
 from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.findings import Finding
 from builder.gate.judge import asked_of, judge
 from builder.gate.metadata import environment, is_whole
 from builder.gate.wheel_facts import read_wheels
-from builder.lock import DEFAULT_INDEX, LockedWheel, read_lock
-from builder.store import Store
+from builder.locking.findings import Finding
+from builder.locking.lock import DEFAULT_INDEX, LockedWheel, read_lock
+from builder.matrix.cells import Cell
+from builder.store.content_store import Store
 from builder.workspace import cache_folder, open_workspace
 
 ROOT = Path(__file__).parents[2]

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from builder.base_state import effective_bases
-from builder.cells import select
-from builder.engine import Engine, RunSpec
-from builder.fetch import fetch
+from builder.bases.facts import committed
+from builder.bases.state import effective_bases
+from builder.engine.client import Engine, RunSpec
+from builder.fetch.wheels import fetch
 from builder.gate.abi import Target, check_abi
-from builder.gate.base_facts import committed
 from builder.gate.facts import BaseFacts, WheelFacts
 from builder.gate.wheel_facts import read_wheels
 from builder.image import local_name
-from builder.lock import load_for
+from builder.locking.lock import load_for
+from builder.matrix.cells import select
+from builder.record.check import Check, Status
 from builder.smoke.agreement import agreement
 from builder.smoke.levels import FOLDER, HERE, run_scripts
-from builder.smoke.verdict import Check, Status
-from builder.store import Store
+from builder.store.content_store import Store
 from builder.workspace import cache_folder, open_workspace
 
 pytestmark = [

@@ -11,7 +11,7 @@ import pytest
 from elf_files import elf_file, record_of
 
 from builder import cli
-from builder.engine import Engine
+from builder.engine.client import Engine
 
 pytestmark = pytest.mark.engine
 

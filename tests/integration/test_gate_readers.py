@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from builder.fetch import fetch
+from builder.fetch.wheels import fetch
 from builder.gate.facts import Code, Form, WheelFacts
 from builder.gate.wheel_facts import read_wheels
-from builder.lock import Lock, read_lock
-from builder.store import Store
+from builder.locking.lock import Lock, read_lock
+from builder.store.content_store import Store
 from builder.workspace import cache_folder
 
 LOCKS = Path(__file__).parents[2] / "locks"

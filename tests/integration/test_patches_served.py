@@ -14,9 +14,9 @@ import pytest
 from builder.build import build
 from builder.cli import run
 from builder.commands.push import push_cell
-from builder.engine import Engine
+from builder.engine.client import Engine
 from builder.image import local_name
-from builder.lock import load_for
+from builder.locking.lock import load_for
 from builder.patches import artifact
 from builder.patches.load import load_series
 from tests.integration import test_build

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_records import HOSTILE, a_bench, full_record, hostile_record
 
-from builder.report_html import html
+from builder.report.html import html
 from tests.integration.browser import NAMES, Browser, program, started
 
 FIRST_CLOSED = "details:not([open]) > summary"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.engine import Engine
-from builder.engine_run import OWNER_LABEL
+from builder.engine.client import Engine
+from builder.engine.container import OWNER_LABEL
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from builder.cells import select
 from builder.diagnose import diagnose, load_issues
-from builder.engine import Container, Engine
+from builder.engine.client import Container, Engine
 from builder.image import local_name
-from builder.launch import PORT
-from builder.recipes import load_recipe
+from builder.matrix.cells import select
+from builder.recipes.launch import PORT
+from builder.recipes.models import load_recipe
+from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.crew import list_processes
 from builder.smoke.log import Log
 from builder.smoke.probes import ask
 from builder.smoke.readiness import Boot
 from builder.smoke.server import _server
-from builder.smoke.verdict import Check, Status
 from builder.smoke.watch import Watch, still_healthy
 from builder.workspace import open_workspace
 

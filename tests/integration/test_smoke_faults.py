@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from builder.engine import Engine, RunSpec
+from builder.engine.client import Engine, RunSpec
 from builder.image import LABEL
-from builder.record import Record, read_record
-from builder.smoke.verdict import Status
+from builder.record.check import Status
+from builder.record.models import Record, read_record
 from tests.integration.test_build import daemon
 from tests.integration.test_smoke import heed_interrupts
 

@@ -21,12 +21,12 @@ import pytest
 import requests
 
 from builder.diagnose import diagnose, load_issues
-from builder.engine import Container, Engine, RunSpec
-from builder.recipes import load_recipe
+from builder.engine.client import Container, Engine, RunSpec
+from builder.recipes.models import load_recipe
+from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.probes import run
 from builder.smoke.probes.cases import battery
-from builder.smoke.verdict import Check, Status
 from tests.fixtures.broken_checkpoints import break_checkpoint
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]

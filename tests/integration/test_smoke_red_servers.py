@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from builder.diagnose import diagnose, load_issues
-from builder.engine import Engine, RunSpec
+from builder.engine.client import Engine, RunSpec
+from builder.record.check import Status
 from builder.smoke.log import Log
 from builder.smoke.readiness import Boot
-from builder.smoke.verdict import Status
 from builder.smoke.watch import Watch
 from tests.integration.test_smoke_faults import Place, ended, image
 

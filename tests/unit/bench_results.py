@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from builder.bench.series import Bench, Cell, Conditions, Metric, Series
+from builder.record.bench import Bench, Cell, Conditions, Metric, Series
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "llama-benchy"
 CELL = Cell(pp=128, tg=32)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from builder.cells import Cell, expand
-from builder.lock import DEFAULT_INDEX, Lock, LockedWheel
-from builder.matrix import parse_matrix
-from builder.resolve_uv import platform
+from builder.locking.lock import DEFAULT_INDEX, Lock, LockedWheel
+from builder.locking.uv import platform
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import parse_matrix
 
 BASES = {
     "cuda": {"flavour": "cuda", "source": "x", "python": "3.12", "glibc": "2.39",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builder.apt_sources import AptSource
-from builder.host_plan import Host
+from builder.debian.apt_sources import AptSource
+from builder.host.plan import Host
 
 BARE = Host(
     system="debian bookworm", machine="x86_64", systemd=False, engine=None,

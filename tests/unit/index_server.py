@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from builder.lock import LockedWheel
+from builder.locking.lock import LockedWheel
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 CHUNK = 16384

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from builder.lock import LockedWheel
+from builder.locking.lock import LockedWheel
 
 
 def make_wheel(folder: Path, files: Mapping[str, bytes], name: str = "vllm",

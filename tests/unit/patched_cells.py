@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hosting_server import HostingServer, serve_hosting
 
-from builder.cells import Cell
+from builder.matrix.cells import Cell
 from builder.workspace import Workspace, open_workspace
 from tests.integration.test_build import make_workspace
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from builder.bench.series import Bench, Cell, Conditions, Metric, Series
-from builder.record import Record
-from builder.smoke.verdict import Check, Status
-from tests.unit.test_record import a_record
+from builder.record.bench import Bench, Cell, Conditions, Metric, Series
+from builder.record.check import Check, Status
+from builder.record.models import Record
+from tests.unit.record.test_models import a_record
 
 REQUEST = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "2 and 2?"}]})
 CHECKS = (

@@ -20,13 +20,13 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request", "oras"}
 # smoke.* and host speak to this machine only: the served model, the local registry.
 MAY_USE_THE_NETWORK = re.compile(
-    r"builder\.(fetch\w*|resolve\w*|indexes|sources|download|http_client|host"
+    r"builder\.(fetch\.\w+|indexes\.\w+|locking\.(resolver|candidates|uv)|debian\.fetch|host\.setup"
     r"|patches\.(upstream|artifact)|smoke\.(client|probes))")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),
-    ({"python_on_whales"}, re.compile(r"builder\.engine(_\w+)?")),
-    ({"rich"}, re.compile(r"builder\.(report|console)")),
+    ({"python_on_whales"}, re.compile(r"builder\.engine\.(client|container)")),
+    ({"rich"}, re.compile(r"builder\.(report\.terminal|console)")),
 )
 
 

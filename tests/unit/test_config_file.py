@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from builder.config_file import dotted, read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
-from builder.parse import dotted, read_toml, shape_problems, suggestion
 
 
 class Leaf(BaseModel):

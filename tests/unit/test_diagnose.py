@@ -8,8 +8,8 @@ import pytest
 
 from builder.diagnose import diagnose, load_issues, versions_in
 from builder.errors import ConfigError
+from builder.record.check import Check, Status
 from builder.smoke.levels import parse
-from builder.smoke.verdict import Check, Status
 
 ROOT = Path(__file__).parents[2]
 ISSUES = load_issues(ROOT)

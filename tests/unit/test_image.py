@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builder.base_lock import LockedBase
-from builder.cells import Cell, expand
 from builder.image import LABEL, OCI, definition, dockerfile, environment, plan_image
-from builder.lock import Lock, LockedWheel
-from builder.matrix import load_matrix
-from builder.store import StoredLayer
+from builder.locking.base_lock import LockedBase
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import load_matrix
+from builder.store.content_store import StoredLayer
 
 ROOT = Path(__file__).parents[2]
 CELLS = {cell.id: cell for cell in expand(load_matrix(ROOT / "matrix.toml"))}

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from matrices import small
 
-from builder.base_lock import LockedBase, write_bases
-from builder.cells import Cell, expand
 from builder.errors import LockError
-from builder.lock import Lock, LockedWheel, write_lock, write_reasons
-from builder.matrix import parse_matrix
+from builder.locking.base_lock import LockedBase, write_bases
+from builder.locking.lock import Lock, LockedWheel, write_lock, write_reasons
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import parse_matrix
 from builder.plan import Action, CellPlan, LockState, buildable, disk_estimate, plan_cells
-from builder.store import wheel_place
+from builder.store.content_store import wheel_place
 
 CELLS = {cell.id: cell for cell in expand(parse_matrix(small()))}
 WHEELS = tuple(LockedWheel(name=name, version="1", file=f"{name}.whl", sha256=digit * 64, size=size,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from builder.engine import ImageFacts, RemoteLayer
+from builder.engine.client import ImageFacts, RemoteLayer
 from builder.errors import VerdictError
 from builder.image import LABEL
 from builder.publish import push_immutable, push_next
-from tests.unit.test_record import a_record, keep
+from tests.unit.record.test_models import a_record, keep
 
 TAG = "r/cpu:cpu-0.32.0-abcdefabcdef"
 

@@ -6,11 +6,11 @@ import json
 import time
 from collections.abc import Callable
 
-from builder.recipes import Capabilities
+from builder.recipes.models import Capabilities
+from builder.record.check import Check, OnCheck, Status, unheard
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.probes.cases import Case, battery, plain
 from builder.smoke.probes.kinds import KINDS
-from builder.smoke.verdict import Check, OnCheck, Status, unheard
 
 
 def ask(client: Client, able: Capabilities, on_check: OnCheck = unheard,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from builder.model import Frozen
-from builder.recipes import Capabilities
+from builder.recipes.models import Capabilities
 from builder.smoke.probes.pictures import Picture, data_url
 
 FILE = Path(__file__).with_name("battery.json")

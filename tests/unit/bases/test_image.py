@@ -7,7 +7,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from builder.base_image import BaseImage, make_image, write_archive
+from builder.bases.image import BaseImage, make_image, write_archive
 from builder.tarball import Tar
 
 

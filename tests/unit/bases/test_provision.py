@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from test_base_lock import DIGEST, make_base, make_deb
 
-from builder import base_state, bases
-from builder.base_image import BaseImage, make_image
-from builder.base_lock import LockedBase, load_bases, write_bases
-from builder.base_make import cuda_recipe
-from builder.base_recipe import RECIPE, load_recipe
+from builder.bases import provision as bases
+from builder.bases import state as base_state
+from builder.bases.image import BaseImage, make_image
+from builder.bases.make import cuda_recipe
+from builder.bases.recipe import RECIPE, load_recipe
 from builder.commands import base as base_command
-from builder.engine import Engine, ImageFacts
+from builder.debian.fetch import GoneError
+from builder.engine.client import Engine, ImageFacts
 from builder.errors import ConfigError, LockError, NetworkError, UsageError
-from builder.fetch_debs import GoneError
-from builder.matrix import load_matrix
+from builder.locking.base_lock import LockedBase, load_bases, write_bases
+from builder.matrix.models import load_matrix
 from builder.tarball import Tar
 from builder.workspace import Workspace
+from tests.unit.locking.test_base_lock import DIGEST, make_base, make_deb
 
 KEY = ("slim", "linux/arm64")
 PUSHED = "sha256:" + 64 * "c"

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.published import REPORTED, TABLE, draw
 from builder.bench.compare import DRIFT, compare, holm, judge
-from builder.bench.series import Cell, Finding, Metric, Series
 from builder.errors import UsageError
+from builder.record.bench import Cell, Finding, Metric, Series
 from tests.unit.bench_results import a_bench, a_series
 
 SEEDS = range(6)

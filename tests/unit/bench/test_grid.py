@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from builder.bench.grid import FULL, QUICK, Grid, fitting
-from builder.bench.series import Cell, Conditions
 from builder.bench.text import sentences
 from builder.errors import UsageError
+from builder.record.bench import Cell, Conditions
 from tests.unit.bench_results import CONDITIONS, a_series
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from builder.bench.events import Request, requests
 from builder.bench.results import parse
-from builder.bench.series import Cell, Series
 from builder.errors import VerdictError
+from builder.record.bench import Cell, Series
 from tests.unit.bench_results import CELL, FIXTURES, entry, events, report
 
 

@@ -24,16 +24,16 @@ from builder.bench.run import (
     measure_and_judge,
     verdict,
 )
-from builder.bench.series import Bench, Comparison
-from builder.bench.table import compared, heading
 from builder.errors import EngineError, UsageError, VerdictError
-from builder.host_facts import HostFacts
-from builder.recipes import load_recipe
-from builder.smoke.gpu import Gpu
-from builder.smoke.verdict import Check, Status
+from builder.recipes.models import load_recipe
+from builder.record.bench import Bench, Comparison
+from builder.record.check import Check, Status
+from builder.record.gpu import Gpu
+from builder.record.host_facts import HostFacts
+from builder.report.bench_table import compared, heading
 from tests.unit.bench_results import CONDITIONS, a_bench, a_series, entry, events, report
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOST = HostFacts(kernel="6", machine="x86_64", system="Debian", cpu="A Processor", cpus=2,
                  memory=1, engine="Docker 26")
 GB10 = Gpu(name="NVIDIA GB10", compute_capability="12.1", driver="580")

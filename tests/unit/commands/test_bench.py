@@ -9,13 +9,13 @@ import pytest
 
 from builder import cli
 from builder.bench import run as bench_run
-from builder.bench.series import Bench
-from builder.record import Record, passed, read_record
+from builder.record.bench import Bench
+from builder.record.models import Record, passed, read_record
+from tests.unit.bench.test_run import ANSWERS, measured, serving
 from tests.unit.bench_results import a_bench, a_series
-from tests.unit.test_bench_run import ANSWERS, measured, serving
-from tests.unit.test_record import a_record, keep
+from tests.unit.record.test_models import a_record, keep
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MATRIX = str(ROOT / "matrix.toml")
 
 

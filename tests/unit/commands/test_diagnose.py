@@ -10,7 +10,7 @@ import pytest
 
 from builder import cli
 
-MATRIX = str(Path(__file__).parents[2] / "matrix.toml")
+MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 FATAL = "KeyError: 'layers.0.mlp.down_proj.weight_scale'\n"
 
 

@@ -13,8 +13,8 @@ from patch_wheels import diff
 
 from builder.cli import run
 from builder.patches.apply import Conflict
-from builder.patches.shown import show_standings
 from builder.patches.status import Candidate, Standing, Verdict
+from builder.report.patches import show_standings
 from tests.integration.test_build import make_workspace
 
 GOOD = diff("vllm/__init__.py", 'WORD = "from the wheel 1.0"\n', 'WORD = "patched"\n')

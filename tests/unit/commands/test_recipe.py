@@ -9,7 +9,7 @@ import pytest
 
 from builder import cli
 
-MATRIX = str(Path(__file__).parents[2] / "matrix.toml")
+MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 
 
 def test_a_page_shows_command_trouble_log_lines_and_figures(

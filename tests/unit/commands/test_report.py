@@ -10,8 +10,8 @@ import pytest
 from report_records import full_record, hostile_record
 
 from builder import cli
-from builder.record import free_path, records_folder, write_record
-from builder.report_find import ended, identity
+from builder.record.find import ended, identity
+from builder.record.models import free_path, records_folder, write_record
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_report_that_cannot_be_written_says_so(three: list[Path], tmp_path: Pa
 
 def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("builder.report_find.goes_on", lambda started, proc: False)
+    monkeypatch.setattr("builder.record.find.goes_on", lambda started, proc: False)
     kept(folder, "cpu", 1, state="running", reason="")
     assert cli.run(["report"]) == 0
     out = capsys.readouterr().out

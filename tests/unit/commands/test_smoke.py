@@ -8,15 +8,15 @@ import pytest
 
 from builder.cli import run
 from builder.commands.smoke import default_level, local_image, served_folder
-from builder.engine import Engine, ImageFacts
-from builder.engine_errors import explain
+from builder.engine.client import Engine, ImageFacts
+from builder.engine.errors import explain
 from builder.errors import EngineError, LockError, UsageError
 from builder.image import LABEL
-from builder.lock import read_lock
-from builder.recipes import load_recipe
+from builder.locking.lock import read_lock
+from builder.recipes.models import load_recipe
 from builder.workspace import open_workspace
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MATRIX = ["--matrix", str(ROOT / "matrix.toml")]
 CPU = read_lock(ROOT / "locks" / "cpu.toml")
 

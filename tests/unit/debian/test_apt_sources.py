@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.apt_sources import debian_mirrors, parse_deb822, parse_lines, read_sources
+from builder.debian.apt_sources import debian_mirrors, parse_deb822, parse_lines, read_sources
 from builder.errors import UsageError
 
 DEB822 = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from builder import process
-from builder.certificates import CERTS, STORE, install_bundle, link_name, trusted_names
+from builder.debian.certificates import CERTS, STORE, install_bundle, link_name, trusted_names
 
 
 def make_certificate(path: Path, name: str) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from builder import fetch_debs, resolve_debs
-from builder.base_lock import LockedDeb
+from builder.debian import fetch as fetch_debs
+from builder.debian import resolve as resolve_debs
 from builder.errors import IntegrityError, NetworkError
+from builder.locking.base_lock import LockedDeb
 from builder.process import CommandError, Result
 
 MIRRORS = ("http://m.example/debian", "http://m.example/debian-security")

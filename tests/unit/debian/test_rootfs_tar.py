@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.debian.rootfs_tar import left_out, write_rootfs
 from builder.errors import EngineError
-from builder.rootfs_tar import left_out, write_rootfs
 
 EPOCH = 1_000_000_000
 

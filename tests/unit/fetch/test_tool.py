@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from builder import fetch_tool
 from builder.errors import NetworkError
-from builder.fetch_tool import tool_python
-from builder.indexes import Sources
+from builder.fetch import tool as fetch_tool
+from builder.fetch.tool import tool_python
+from builder.indexes.settings import Sources
 from builder.process import run
 
 NAME = "tool-1.0-py3-none-any.whl"

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from index_server import Fault, IndexServer, serve_index
 
-from builder import disk
+from builder import files as disk
 from builder.errors import DiskError, IntegrityError, NetworkError
-from builder.fetch import Fetched, fetch_lock
-from builder.http_client import Pace
-from builder.indexes import Sources
-from builder.lock import Lock, LockedWheel
-from builder.matrix import Index
-from builder.store import Store
+from builder.fetch.wheels import Fetched, fetch_lock
+from builder.indexes.http import Pace
+from builder.indexes.settings import Sources
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.models import Index
+from builder.store.content_store import Store
 
 QUICK = Pace(attempts=3, first_s=0.001, longest_s=0.01)
 DATA = random.Random(1).randbytes(300_000)

@@ -13,8 +13,8 @@ import pytest
 from builder.gate.abi import Target, check_abi
 from builder.gate.elf import read_elf
 from builder.gate.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
-from builder.gate.findings import Finding, Severity
 from builder.gate.rules import After, Driver, Excused, Owner, Rules
+from builder.locking.findings import Finding, Severity
 
 TARGET = Target("3.11", "aarch64", cuda=True)
 PYTHON = ElfFacts("/usr/bin/python3.11", "aarch64", interpreter="/lib/ld.so",

@@ -12,9 +12,9 @@ from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 from builder.errors import UsageError
 from builder.gate.closures import judge_image, judge_wheels
 from builder.gate.facts import Code, ElfFacts, Form
-from builder.gate.findings import Severity
 from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import GateReport
+from builder.locking.findings import Severity
 
 SASS = Code(Form.SASS, 121, "", 1, 100)
 CUDA = ElfFacts("torch/lib/libtorch_cuda.so", "aarch64", cuda=(SASS,))

@@ -6,8 +6,8 @@ import pytest
 
 from builder.gate.coverage import Fit, check_coverage, cover, fit
 from builder.gate.facts import Code, ElfFacts, Form, WheelFacts
-from builder.gate.findings import Severity
 from builder.gate.policy import Need, Policy, Rule, policy
+from builder.locking.findings import Severity
 
 
 @pytest.mark.parametrize(("form", "arch", "variant", "wanted"), [

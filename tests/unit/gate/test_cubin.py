@@ -11,7 +11,7 @@ from builder.gate import cubin
 from builder.gate.facts import Form
 from builder.gate.metered import UnreadableError
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 
 
 @pytest.mark.parametrize(("file", "arch", "variant"), [

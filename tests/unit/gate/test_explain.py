@@ -10,14 +10,15 @@ import pytest
 from builder.errors import UsageError
 from builder.gate.explain import explain, explanations
 
-GATE = Path(__file__).parents[2] / "builder" / "gate"
+BUILDER = Path(__file__).parents[3] / "builder"
+SOURCES = (*sorted((BUILDER / "gate").glob("*.py")), BUILDER / "locking" / "version_checks.py")
 MAKERS = ("Finding", "_finding", "Damage")
 
 
 def constants(made_only: bool) -> set[str]:
     """Return the strings of the gate's code; only the first of each finding that is made."""
     found = set()
-    for path in GATE.glob("*.py"):
+    for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not made_only and isinstance(node, ast.Constant):
                 found.add(node.value)

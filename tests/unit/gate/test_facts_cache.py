@@ -10,9 +10,9 @@ from elf_files import elf_file, fatbin, make_wheel
 from builder.gate import facts_cache
 from builder.gate.facts import Form
 from builder.gate.wheel_facts import read_wheel, read_wheels
-from builder.stamps import sha256_of
+from builder.store.verification import sha256_of
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 LIBRARY = elf_file(needed=["libc.so.6"], defined=["here"], undefined=["there@libc.so.6:GLIBC_2.17"],
                    weak=["here"], sections={".nv_fatbin": fatbin((2, 120, 0x100000), (1, 80, 0)),
                                             "__nv_relfatbin": fatbin((2, 90, 0))})

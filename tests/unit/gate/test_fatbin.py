@@ -12,7 +12,7 @@ from builder.gate.facts import Code, Form
 from builder.gate.fatbin import ARCH_EXACT, FAMILY, read_fatbin
 from builder.gate.metered import Metered
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 
 
 def read(data: bytes, size: int | None = None) -> tuple[list[str], str]:

@@ -6,9 +6,9 @@ import pytest
 from gate_facts import a_wheel
 
 from builder.gate.facts import Damage
-from builder.gate.findings import Severity
 from builder.gate.hygiene import check_hygiene
 from builder.gate.rules import Rules
+from builder.locking.findings import Severity
 
 
 @pytest.mark.parametrize("code", [

@@ -12,10 +12,10 @@ from elf_files import CUDA, elf_file, fatbin, record_of
 
 from builder.gate.closures import judge_image
 from builder.gate.facts import WheelFacts
-from builder.gate.findings import Severity
 from builder.gate.hygiene import check_hygiene
 from builder.gate.image_facts import ImageFacts, read_image
 from builder.gate.rules import Rules
+from builder.locking.findings import Severity
 
 SITE = "opt/venv/lib/python3.11/site-packages"
 SYSTEM = "usr/local/lib/python3.12/dist-packages"

@@ -13,8 +13,8 @@ from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 from builder.gate import judge as judging
 from builder.gate.coverage import Fit
 from builder.gate.facts import Code, ElfFacts, Form, WheelFacts
-from builder.gate.findings import Severity
 from builder.gate.judge import Asked, as_json, judge, judge_cell, totals
+from builder.locking.findings import Severity
 
 ASKED = Asked("cell", "3.11", "aarch64", "sm_121", "2.36")
 SASS = Code(Form.SASS, 121, "", 1, 100)

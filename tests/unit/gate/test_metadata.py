@@ -7,7 +7,6 @@ from cells_for_tests import make_cell, make_lock, make_wheel
 from gate_facts import a_wheel
 
 from builder.gate.facts import WheelFacts
-from builder.gate.findings import Severity
 from builder.gate.metadata import (
     check_lock,
     check_parts,
@@ -16,6 +15,7 @@ from builder.gate.metadata import (
     environment,
     is_whole,
 )
+from builder.locking.findings import Severity
 
 SPARK = environment("3.11", "aarch64")
 

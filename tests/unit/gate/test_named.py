@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from matrices import small
 
-from builder.cells import Cell, expand
-from builder.engine import Engine
+from builder.engine.client import Engine
 from builder.errors import NetworkError, UsageError
 from builder.gate import named
 from builder.gate.named import any_image, cells_on, check_reference
-from builder.matrix import Matrix
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import Matrix
 
 BASES = ("cuda", "slim")
 

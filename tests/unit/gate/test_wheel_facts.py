@@ -13,7 +13,7 @@ from builder.gate import wheel_facts
 from builder.gate.facts import Symbol, WheelFacts
 from builder.gate.wheel_facts import read_wheel, read_wheels
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 CUBIN = (FIXTURES / "cuda13-sm_120f.cubin").read_bytes()
 LIBRARY = elf_file(needed=["libc.so.6"], defined=["here"], undefined=["there@libc.so.6:GLIBC_2.17"],
                    weak=["here"], sections={".nv_fatbin": fatbin((2, 120, 0x100000), (1, 80, 0))})

@@ -9,7 +9,7 @@ import pytest
 from hosts_for_tests import BARE, WORKING
 
 from builder.errors import EngineError, UsageError
-from builder.host_plan import (
+from builder.host.plan import (
     Command,
     Emulate,
     Service,

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from hosts_for_tests import WORKING
 
-from builder import host, process
+from builder import process
 from builder.errors import EngineError
-from builder.host_plan import Host, WriteFile, plan
+from builder.host import setup as host
+from builder.host.plan import Host, WriteFile, plan
 
 RULE = """\
 enabled

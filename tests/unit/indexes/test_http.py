@@ -11,8 +11,16 @@ import pytest
 import requests
 
 from builder.errors import UsageError
-from builder.http_client import Client, Pace, SourceError, Stopped, failures, patiently, retry_after
-from builder.indexes import Sources
+from builder.indexes.http import (
+    Client,
+    Pace,
+    SourceError,
+    Stopped,
+    failures,
+    patiently,
+    retry_after,
+)
+from builder.indexes.settings import Sources
 
 QUICK = Pace(attempts=3, first_s=0.0, longest_s=0.0)
 

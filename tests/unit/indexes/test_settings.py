@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import ConfigError
-from builder.indexes import (
+from builder.indexes.settings import (
     UvSettings,
     combine,
     parse_uv_settings,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.simple_api import JSON_TYPE, Listed, parse, parse_html
+from builder.indexes.simple_api import JSON_TYPE, Listed, parse, parse_html
 
 URL = "https://index.example/simple/demo/"
 SHA = "ab" * 32

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from builder.bytecode import compiler_here
 from builder.errors import LockError, UsageError
-from builder.layers import make_layers
-from builder.lock import Lock, LockedWheel
-from builder.store import Store, StoredLayer
+from builder.layers.assemble import make_layers
+from builder.layers.bytecode import compiler_here
+from builder.locking.lock import Lock, LockedWheel
+from builder.store.content_store import Store, StoredLayer
 
 PYTHON = platform.python_version()
 MINOR = ".".join(PYTHON.split(".")[:2])

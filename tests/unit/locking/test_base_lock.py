@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.base_lock import LockedBase, LockedDeb, load_bases, render, write_bases
 from builder.errors import LockError
+from builder.locking.base_lock import LockedBase, LockedDeb, load_bases, render, write_bases
 
 DIGEST = "sha256:" + 64 * "a"
 

@@ -8,9 +8,9 @@ import pytest
 from cells_for_tests import CPU, GPU, make_cell
 
 from builder.errors import LockError
-from builder.indexes import Sources
-from builder.resolve_files import best_offer, home_of, lock_wheels, target_tags
-from builder.resolve_uv import Chosen, Offer
+from builder.indexes.settings import Sources
+from builder.locking.candidates import best_offer, home_of, lock_wheels, target_tags
+from builder.locking.uv import Chosen, Offer
 
 USER = Sources("https://index.example/simple")
 PYTORCH = {"pytorch-cpu": {"url": "https://torch.example/whl/cpu", "packages": ["torch"]}}

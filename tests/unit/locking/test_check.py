@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from cells_for_tests import CPU, make_cell, make_lock, make_wheel
 
-from builder.cells import Cell
 from builder.errors import LockError
-from builder.lock import lock_path, write_lock, write_reasons
-from builder.lock_check import check
+from builder.locking.check import check
+from builder.locking.lock import lock_path, write_lock, write_reasons
+from builder.matrix.cells import Cell
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cells_for_tests import CPU, GPU, make_cell
 
-from builder.indexes import Sources
-from builder.resolve_reasons import keys_in, matrix_keys, one_line, plain, unsolvable
+from builder.indexes.settings import Sources
+from builder.locking.explanations import keys_in, matrix_keys, one_line, plain, unsolvable
 
 USER = Sources("https://user:secret@mirror.example/simple/", find_links=("/some/wheels",))
 WORDS = """error: No solution found when resolving dependencies

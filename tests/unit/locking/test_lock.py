@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matrices import small
 
-from builder.cells import expand
 from builder.errors import LockError
-from builder.lock import (
+from builder.locking.lock import (
     Lock,
     LockedWheel,
     load_for,
@@ -23,7 +22,8 @@ from builder.lock import (
     write_reasons,
     write_text,
 )
-from builder.matrix import parse_matrix
+from builder.matrix.cells import expand
+from builder.matrix.models import parse_matrix
 
 CELL = expand(parse_matrix(small()))[0]
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), max_size=12)

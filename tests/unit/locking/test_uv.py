@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomli
 from cells_for_tests import CPU, GPU, make_cell, make_lock, make_wheel
 
-from builder.resolve_uv import Question, overrides, platform, preferences, project, read_pylock
+from builder.locking.uv import Question, overrides, platform, preferences, project, read_pylock
 
 INDEXES = {"up": {"url": "https://up.example/{vllm}/whl", "packages": ["vllm", "torch"]}}
 

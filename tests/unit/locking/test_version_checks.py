@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from cells_for_tests import CPU, GPU, make_cell, make_lock, make_wheel
 
-from builder.cells import Cell
-from builder.gate import versions
-from builder.gate.findings import Finding
-from builder.gate.versions import Closure, check_versions, closure_of, unmet_requirements
-from builder.lock import Lock
+from builder.locking import version_checks as versions
+from builder.locking.findings import Finding
+from builder.locking.lock import Lock
+from builder.locking.version_checks import Closure, check_versions, closure_of, unmet_requirements
+from builder.matrix.cells import Cell
 
 
 def on_locks(check: Callable[[Closure], Iterator[Finding]]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matrices import small
 
-from builder.cells import Cell, expand, select
 from builder.errors import ConfigError, UsageError
-from builder.matrix import parse_matrix
+from builder.matrix.cells import Cell, expand, select
+from builder.matrix.models import parse_matrix
 
 
 def cells(raw: dict[str, Any] | None = None) -> dict[str, Cell]:

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matrices import small
 
-from builder.cells import expand
 from builder.errors import ConfigError
-from builder.matrix import json_schema, load_matrix, parse_matrix
+from builder.matrix.cells import expand
+from builder.matrix.models import json_schema, load_matrix, parse_matrix
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def problems(raw: dict[str, Any]) -> dict[str, str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from builder.cells import Cell, expand
 from builder.errors import ConfigError, LockError
-from builder.lock import Lock, LockedPatch, LockedWheel, load_for, render, write_lock
-from builder.matrix import parse_matrix
-from builder.patches.declared import Patch, needed
+from builder.locking.lock import Lock, LockedPatch, LockedWheel, load_for, render, write_lock
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import parse_matrix
+from builder.matrix.patch import Patch, needed
 from tests.unit.matrices import small
 
 PULL: dict[str, Any] = {"repository": "vllm-project/vllm", "pull": 38909, "reason": "HTML doubled"}

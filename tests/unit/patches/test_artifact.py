@@ -16,10 +16,10 @@ import pytest
 from patched_cells import patched_cell
 
 from builder.cli import run
-from builder.engine import ImageFacts
+from builder.engine.client import ImageFacts
 from builder.errors import NetworkError
 from builder.image import PATCHES
-from builder.lock import load_for
+from builder.locking.lock import load_for
 from builder.patches import artifact
 from builder.patches.diffs import digest_of, place
 from builder.patches.load import push_patches

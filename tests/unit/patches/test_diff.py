@@ -6,12 +6,12 @@ import re
 
 import pytest
 from patch_wheels import diff
-from test_patches_apply import Memory, by_us
 
 from builder.errors import PatchError
 from builder.patches.apply import Blob, apply_files
 from builder.patches.diff import SIZE_LIMIT, parse_diff
 from builder.patches.filepatch import Change
+from tests.unit.patches.test_apply import Memory, by_us
 
 HUNK = b"@@ -1 +1 @@\n-a\n+b\n"
 

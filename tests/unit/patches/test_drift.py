@@ -12,9 +12,9 @@ import pytest
 from patched_cells import FIRST, Patched, patched_cell
 
 from builder.cli import run
-from builder.http_client import Pace
-from builder.indexes import Sources
-from builder.patches.declared import Patch
+from builder.indexes.http import Pace
+from builder.indexes.settings import Sources
+from builder.matrix.patch import Patch
 from builder.patches.drift import Seen, drift, proposals, successor
 from builder.patches.status import Standing
 from builder.patches.upstream import Hosting

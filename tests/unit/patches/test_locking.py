@@ -12,8 +12,8 @@ from patched_cells import FIRST, FIXED, Patched, patched_cell
 
 from builder.cli import run
 from builder.errors import IntegrityError, PatchError
-from builder.http_client import Client, SourceError
-from builder.lock import Lock, load_for, read_lock
+from builder.indexes.http import Client, SourceError
+from builder.locking.lock import Lock, load_for, read_lock
 from builder.patches import artifact
 from builder.patches.diffs import digest_of, find, keep, normal_form, place
 from builder.patches.load import load_series
@@ -344,6 +344,6 @@ def test_a_plan_goes_on_where_a_patch_cannot_be_had(
     at.declare(file="own.diff")
     refresh(at)
     (at.matrix.parent / "own.diff").unlink()
-    monkeypatch.setattr("builder.engine.Engine.connect", lambda *_: None)
+    monkeypatch.setattr("builder.engine.client.Engine.connect", lambda *_: None)
     assert run(["--matrix", str(at.matrix), "plan", "--engine"]) == 0
     assert "probe" in capsys.readouterr().out

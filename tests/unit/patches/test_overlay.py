@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from patch_wheels import diff, digest, locked, make_wheel
 
-from builder.bytecode import compiler_here
 from builder.errors import PatchError
-from builder.layers import make_layers
-from builder.lock import Lock
+from builder.layers.assemble import make_layers
+from builder.layers.bytecode import compiler_here
+from builder.locking.lock import Lock
 from builder.patches.revision import PROVENANCE, as_patched, patched_version
 from builder.patches.stage import Patched, apply_series, patched_wheel, revise
 from builder.patches.status import Candidate
-from builder.store import Store, StoredLayer
+from builder.store.content_store import Store, StoredLayer
 
 PYTHON = platform.python_version()
 MINOR = ".".join(PYTHON.split(".")[:2])

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hosting_server import HostingServer, serve_hosting
 
-from builder.http_client import Client, Pace, SourceError
-from builder.indexes import Sources
+from builder.indexes.http import Client, Pace, SourceError
+from builder.indexes.settings import Sources
 from builder.patches.upstream import Hosting
 
 REPOSITORY = "owner/name"

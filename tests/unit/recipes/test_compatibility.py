@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from matrices import small
 
-from builder.cells import Cell, expand
 from builder.errors import UsageError
-from builder.lock import Lock, LockedWheel
-from builder.matrix import parse_matrix
-from builder.pins import check_pin
-from builder.recipes import load_recipe
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.cells import Cell, expand
+from builder.matrix.models import parse_matrix
+from builder.recipes.compatibility import check_pin
+from builder.recipes.models import load_recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NVFP4 = load_recipe(ROOT, "gemma4-31b-nvfp4")
 TINY = load_recipe(ROOT, "tiny-gemma4")
 

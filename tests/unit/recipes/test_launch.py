@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from builder.cells import Cell
-from builder.engine_run import RunSpec, _options
-from builder.launch import (
+from builder.engine.container import RunSpec, _options
+from builder.matrix.cells import Cell
+from builder.recipes.launch import (
     docker_command,
     host_folders,
     launch_key,
@@ -17,10 +17,10 @@ from builder.launch import (
     server_command,
     template_steps,
 )
-from builder.recipes import Recipe, load_recipe, recipe_names
+from builder.recipes.models import Recipe, load_recipe, recipe_names
 from builder.workspace import open_workspace
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CELLS = {cell.id: cell for cell in open_workspace(ROOT / "matrix.toml").cells}
 
 

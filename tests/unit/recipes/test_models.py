@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from builder.errors import ConfigError, UsageError
-from builder.matrix import load_matrix
-from builder.recipes import Recipe, load_recipe, parse_recipe, recipe_names
+from builder.matrix.models import load_matrix
+from builder.recipes.models import Recipe, load_recipe, parse_recipe, recipe_names
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = recipe_names(ROOT)
 SMALL: dict[str, Any] = {
     "schema": 1, "description": "x", "family": "gemma4", "image": "cpu",

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from builder.engine import EngineInfo, ImageFacts
+from builder.engine.client import EngineInfo, ImageFacts
 from builder.errors import DiskError
-from builder.host_facts import cpu_model, host_facts
-from builder.recipes import load_recipe
-from builder.record_facts import folder_digest, model_used, registry_digest
+from builder.recipes.models import load_recipe
+from builder.record.facts import folder_digest, model_used, registry_digest
+from builder.record.host_facts import cpu_model, host_facts
 from builder.smoke.seen import KeptLog
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 INFO: dict[str, Any] = {
     "id": "x", "version": "26.1.5", "client": "", "buildx": "", "buildkit": "", "driver": "",
     "platform": "linux/amd64", "platforms": (), "data_root": Path("/x"), "system": "Debian",

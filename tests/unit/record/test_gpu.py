@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builder.process import Result
-from builder.smoke.gpu import QUERY, Gpu, gpus_in, place
+from builder.record.gpu import QUERY, Gpu, gpus_in, place
 
 SPARK = "NVIDIA GB10, 12.1, 580.95.05\n"
 OTHER = "NVIDIA H200, 9.0, 570.12\n"

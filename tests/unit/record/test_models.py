@@ -9,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from builder.errors import UsageError
-from builder.record import (
+from builder.record.check import Check, Status
+from builder.record.models import (
     Record,
     free_path,
     json_schema,
@@ -18,9 +19,8 @@ from builder.record import (
     read_records,
     write_record,
 )
-from builder.smoke.verdict import Check, Status
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OLD = {"record_version": 1, "cell": "cpu", "level": "2", "recipe": "tiny", "image": "r/cpu:cpu",
        "image_id": "sha256:1", "lock": "sha256:2", "labels": {}, "where": "cpu",
        "started": "2026-01-01T00:00:00Z", "seconds": 1.0, "phases": {"start": 1.0},

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.report_running import TIME, goes_on
+from builder.record.running import TIME, goes_on
 
 BOOTED = 1_767_225_600  # 2026-01-01T00:00:00Z
 SMOKE = "/opt/bin/python /opt/bin/sparkyard smoke cpu"

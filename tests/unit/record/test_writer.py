@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from builder import record, record_writer
 from builder.errors import DiskError, EngineError, UsageError
-from builder.record import free_path, read_record, write_record
-from builder.record_writer import BY_USER, RecordWriter, kept
-from builder.smoke.verdict import Check, Status
-from tests.unit.test_record import a_record
+from builder.record import models as record
+from builder.record import writer as record_writer
+from builder.record.check import Check, Status
+from builder.record.models import free_path, read_record, write_record
+from builder.record.writer import BY_USER, RecordWriter, kept
+from tests.unit.record.test_models import a_record
 
 
 def a_writer(folder: Path) -> RecordWriter:

@@ -10,13 +10,13 @@ import jsonschema
 import pytest
 from gate_facts import a_base, a_wheel
 
-from builder import report_gate
 from builder.gate.explain import explain, explanations
 from builder.gate.facts import Code, Damage, ElfFacts, Form
-from builder.gate.findings import Finding, Severity
 from builder.gate.judge import Asked, GateReport, as_json, judge
+from builder.locking.findings import Finding, Severity
+from builder.report import gate as report_gate
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures" / "sarif-subset.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[2] / "fixtures" / "sarif-subset.json").read_text())
 HOPPER = Code(Form.SASS, 90, "a", 1, 900_000)
 
 

@@ -11,13 +11,13 @@ import pytest
 import tomli
 from report_records import CHECKS, HOSTILE, a_bench, full_record, hostile_record
 
-from builder import report_html
-from builder.report_bench import axis_end, plots
-from builder.report_html import html
-from builder.report_view import NOT_GB10
-from builder.smoke.verdict import Status
+from builder.record.check import Status
+from builder.report import html as report_html
+from builder.report.bench import axis_end, plots
+from builder.report.html import html
+from builder.report.view import NOT_GB10
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MAY_BE = {"html", "head", "meta", "link", "title", "style", "body", "main", "article", "p",
           "header", "h1", "h2", "h3", "span", "small", "section", "div", "pre", "ol", "ul", "li",
           "i", "table", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "details",
@@ -87,7 +87,7 @@ def test_nothing_is_loaded_and_nothing_runs() -> None:
     policy = next(value for _, value in seen.attributes if "default-src" in value)
     assert policy.startswith("default-src 'none'")
     assert "script" not in policy
-    css = (ROOT / "builder" / "report_page.css").read_text(encoding="utf-8")
+    css = (ROOT / "builder" / "report" / "page.css").read_text(encoding="utf-8")
     assert not re.search(r"url\(|@import", css)
 
 
@@ -146,6 +146,6 @@ def test_axes_end_at_round_values(largest: float, end: float) -> None:
 def test_the_files_of_the_page_are_installed_with_the_package() -> None:
     project = tomli.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]["builder"]
-    folder = Path(report_html.__file__).parent
+    folder = Path(report_html.__file__).parents[1]
     installed = {path.name for pattern in patterns for path in folder.glob(pattern)}
-    assert {"report_page.jinja", "report_page.css"} <= installed
+    assert {"page.jinja", "page.css"} <= installed

@@ -8,8 +8,8 @@ import pytest
 from markdown_it import MarkdownIt
 from report_records import a_bench, full_record, hostile_record
 
-from builder.report_markdown import TEXT, escaped, fenced, markdown
-from builder.smoke.verdict import Check, Status
+from builder.record.check import Check, Status
+from builder.report.markdown import TEXT, escaped, fenced, markdown
 
 GOLDEN = """\
 ## FAILED: smoke cpu, level 2

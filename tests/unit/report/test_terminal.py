@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from report_records import a_bench, full_record
 
-from builder.report import NOT_GB10, junit, show, verdict_line
-from builder.smoke.verdict import Check, Status
-from tests.unit.test_record import a_record
+from builder.record.check import Check, Status
+from builder.report.terminal import NOT_GB10, junit, show, verdict_line
+from tests.unit.record.test_models import a_record
 
 
 def test_junit_counts_each_outcome(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from builder.gate.findings import Finding
+from builder.locking.findings import Finding
+from builder.record.check import Check, Status
 from builder.smoke.agreement import agreement
-from builder.smoke.verdict import Check, Status
 
 REFUSED = Check(check="extension a/x.so", status=Status.NOT_APPLICABLE, detail="excused")
 LOADED = Check(check="every extension loads, all symbols bound", status=Status.PASS)

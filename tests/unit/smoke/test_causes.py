@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from builder.smoke.causes import SHORTAGES, first_error, shortage
+from tests.unit.smoke.test_readiness import COMPILING
 from tests.unit.test_diagnose import HEALTHY
-from tests.unit.test_smoke_readiness import COMPILING
 
 GOOD = [*HEALTHY, *(line for _, line in COMPILING)]
 LINES = [

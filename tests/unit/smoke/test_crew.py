@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builder.smoke.crew import Crew, processes
-from tests.unit.test_smoke_readiness import Clock
+from tests.unit.smoke.test_readiness import Clock
 
 STAT = """1 (python) S 0 1 1 0 -1 4194560 138027 75 14 0 1256 138 0 0 20 0 10 0 2652852 20345 15
 21 (VLLM::EngineCor) S 1 1 1 0 -1 4194560 174120 305 5 0 1149 172 0 0 20 0 15 0 2659813 266388 15

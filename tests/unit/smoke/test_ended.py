@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builder.engine import RunSpec
-from builder.engine_run import ContainerState
+from builder.engine.client import RunSpec
+from builder.engine.container import ContainerState
 from builder.errors import EngineError
 from builder.smoke.ended import ended, refuse_if_stopped
 

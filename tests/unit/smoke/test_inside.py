@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from builder.record.check import Status
 from builder.smoke import levels
-from builder.smoke.verdict import Status
 
 sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
 from elf import undefined_symbols

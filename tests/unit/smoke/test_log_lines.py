@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from builder.recipe_log import LogExpectation, LogFigure
-from builder.recipes import load_recipe, recipe_names
+from builder.recipes.log import LogExpectation, LogFigure
+from builder.recipes.models import load_recipe, recipe_names
+from builder.record.check import Check, Status
 from builder.smoke.log_lines import figure_check, log_checks
-from builder.smoke.verdict import Check, Status
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NAMES = recipe_names(ROOT)
 MARLIN = ("INFO [nvfp4.py:181] Using 'MARLIN' NvFp4 MoE backend out of potential backends: "
           "['FLASHINFER_TRTLLM', 'FLASHINFER_CUTLASS', 'VLLM_CUTLASS', 'MARLIN'].")

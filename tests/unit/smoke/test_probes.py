@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from builder.recipes import Capabilities
+from builder.recipes.models import Capabilities
+from builder.record.check import Status, passed
 from builder.smoke.client import Client, Unanswered, assemble
 from builder.smoke.probes import ask, counters, run
 from builder.smoke.probes.cases import Case, battery
-from builder.smoke.verdict import Status, passed
 from tests.unit.fake_openai import Fake, Message, serving
 
 TINY = Capabilities(general=False, tools=True, reasoning=True)

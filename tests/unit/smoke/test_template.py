@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 
 from builder import process
-from builder.engine import Container
+from builder.engine.client import Container
 from builder.errors import UsageError
-from builder.recipes import load_recipe
+from builder.recipes.models import load_recipe
+from builder.record.check import Status
 from builder.smoke.template import SCRIPT, template_check, template_copies
-from builder.smoke.verdict import Status
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TINY = ROOT / "tests" / "fixtures" / "tiny-gemma4"
 RECIPE = load_recipe(ROOT, "tiny-gemma4")
 

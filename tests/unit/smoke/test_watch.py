@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from tests.unit.smoke.test_crew import STAT
 
 from builder import process
-from builder.engine import Container, RunSpec
-from builder.engine_run import ContainerState
+from builder.engine.client import Container, RunSpec
+from builder.engine.container import ContainerState
+from builder.record.check import Check, Status
 from builder.smoke import watch as watching
 from builder.smoke.client import Client
 from builder.smoke.crew import Crew
 from builder.smoke.log import Log
 from builder.smoke.readiness import Boot
-from builder.smoke.verdict import Check, Status
 from builder.smoke.watch import Watch, still_healthy
+from tests.unit.smoke.test_causes import TRACEBACK
+from tests.unit.smoke.test_readiness import Clock
 from tests.unit.test_diagnose import HEALTHY
-from tests.unit.test_smoke_causes import TRACEBACK
-from tests.unit.test_smoke_crew import STAT
-from tests.unit.test_smoke_readiness import Clock
 
 WITHOUT_WORKER = "".join(line for line in STAT.splitlines(keepends=True) if "Worker" not in line)
 

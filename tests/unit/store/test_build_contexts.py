@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.contexts import NAMES, choose, remember
-from builder.store import Store, StoredLayer
+from builder.store.build_contexts import NAMES, choose, remember
+from builder.store.content_store import Store, StoredLayer
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from builder import stamps
 from builder.errors import UsageError
-from builder.lock import LockedWheel
-from builder.store import Store
+from builder.locking.lock import LockedWheel
+from builder.store import verification as stamps
+from builder.store.content_store import Store
 
 KEY = "ab" * 32
 
@@ -163,7 +163,7 @@ def test_temporary_is_removed_on_failure(store: Store) -> None:
 
 
 def test_a_living_process_keeps_its_temporary_and_a_killed_one_does_not(tmp_path: Path) -> None:
-    script = ("import sys, pathlib; from builder.store import Store\n"
+    script = ("import sys, pathlib; from builder.store.content_store import Store\n"
               "with Store(pathlib.Path(sys.argv[1])).temporary('x.tar') as path:\n"
               "    path.write_bytes(b'half'); print(path, flush=True); sys.stdin.read()")
     child = subprocess.Popen([sys.executable, "-c", script, tmp_path], stdin=subprocess.PIPE,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from builder import cli
-from builder.cache import DAY_S, held, remove, unneeded
-from builder.lock import LockedWheel
-from builder.store import Store
+from builder.locking.lock import LockedWheel
+from builder.store.content_store import Store
+from builder.store.prune import DAY_S, held, remove, unneeded
 
-MATRIX = str(Path(__file__).parents[2] / "matrix.toml")
+MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 LONG_AGO = time.time() - 100 * DAY_S
 
 

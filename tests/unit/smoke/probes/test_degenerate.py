@@ -20,7 +20,7 @@ from builder.smoke.probes.degenerate import (
 )
 from tests.unit.fake_openai import KNOWN
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 ANSWERS = [message["content"] for known in json.loads(KNOWN.read_text("utf-8"))["dialogues"]
            for message in known["messages"]
            if message["role"] == "assistant" and message.get("content")]

@@ -1,0 +1,1 @@
+"""The Docker engine: bake definitions and run specifications in, images and results out."""

@@ -1,0 +1,1 @@
+"""Stage 4, fetch: a lock in, its wheels in the store out."""

@@ -1,0 +1,1 @@
+"""Records and findings in, one document per format out: terminal, JUnit, Markdown, HTML, SARIF."""
