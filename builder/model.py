@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from builder.matrix import axes
+from builder import specifiers
 
 NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session
 
@@ -38,7 +38,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-Specifier = Annotated[str, AfterValidator(axes.specifier)]
+Specifier = Annotated[str, AfterValidator(specifiers.specifier)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Link = Annotated[str, AfterValidator(_https)]
 Pattern = Annotated[str, AfterValidator(_pattern)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder import labels as label
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError
-from builder.image import LABEL
 from builder.record.models import passed
 
 
@@ -45,11 +45,11 @@ def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = ""
     ``name`` is the cell's name without ``-next``; the update is measured against ``since``, or
     against what the registry has under ``name-next`` or ``name``.
     """
-    if image.labels.get(LABEL + "status") != "locked":
+    if image.labels.get(label.STATUS) != "locked":
         raise VerdictError("the image stands on a base that no lock resolves, so it can never be "
-                           "published", where=image.labels.get(LABEL + "cell", image.id),
+                           "published", where=image.labels.get(label.CELL, image.id),
                            next_step="lock the base (`nox -s base`) and build again")
-    short = image.labels[LABEL + "inputs"].removeprefix("sha256:")[:12]
+    short = image.labels[label.INPUTS].removeprefix("sha256:")[:12]
     tags = [tag for tag in image.repo_tags if tag.endswith(f"-{short}")]
     if not tags:
         raise VerdictError("the image has no immutable tag", where=image.id,
@@ -77,7 +77,7 @@ def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> st
     """Push ``<name>-next``; refuses an image that no record says passed its smoke."""
     if not passed(records, image.id):
         raise VerdictError("this image has not passed its smoke test", where=name,
-                           next_step=f"run `sparkyard smoke {image.labels[LABEL + 'cell']}`")
+                           next_step=f"run `sparkyard smoke {image.labels[label.CELL]}`")
     candidate = f"{name}-next"
     engine.tag(image.id, candidate)
     return engine.push(candidate)

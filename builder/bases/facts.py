@@ -12,12 +12,12 @@ import os
 from pathlib import Path
 
 from builder import console
+from builder.binaries import facts_cache
+from builder.binaries.facts import BaseFacts, WheelFacts
+from builder.binaries.image_facts import ImageFacts as FileSystem
+from builder.binaries.image_facts import read_image
 from builder.engine.client import Engine, ImageFacts, RunSpec
 from builder.errors import UsageError
-from builder.gate import facts_cache
-from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.image_facts import ImageFacts as FileSystem
-from builder.gate.image_facts import read_image
 from builder.locking.base_lock import LockedBase
 
 SUFFIX = ".facts.xz"

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from builder import labels as label
 from builder.tarball import MTIME, Tar
-
-LABEL_PREFIX = "org.sparkyard."
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def make_image(rootfs: Tar, arch: str, epoch: int, env: Mapping[str, str],
         "config": {
             "Cmd": ["/bin/bash"],
             "Env": [f"{key}={value}" for key, value in env.items()],
-            "Labels": {LABEL_PREFIX + key: value for key, value in sorted(labels.items())},
+            "Labels": {label.PREFIX + key: value for key, value in sorted(labels.items())},
         },
         "created": created,
         "history": [{"created": created, "created_by": "sparkyard base"}],

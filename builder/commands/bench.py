@@ -27,12 +27,12 @@ from builder.matrix.cells import Cell
 from builder.recipes.compatibility import check_pin
 from builder.recipes.models import Recipe, load_recipe
 from builder.record.bench import Bench
-from builder.record.facts import begun
 from builder.record.find import meant
 from builder.record.models import Record, now, read_record, records_folder
 from builder.record.writer import RecordWriter, kept
 from builder.report import terminal as report
 from builder.report.bench_table import compared, heading
+from builder.smoke.record_start import start_record
 from builder.smoke.run import Run
 from builder.workspace import Workspace, open_workspace
 
@@ -138,7 +138,7 @@ def _started(workspace: Workspace, cell: Cell, recipe: Recipe, wish: Wish,
               served_folder(workspace, recipe), reference,
               local_image(engine, reference, lock, foreign=bool(options.image)),
               foreign=bool(options.image))
-    writer = RecordWriter(records_folder(workspace.cache), begun(run))
+    writer = RecordWriter(records_folder(workspace.cache), start_record(run))
     with kept(writer):
         return writer, bench_image(run, writer, wish)
 

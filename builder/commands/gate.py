@@ -7,19 +7,19 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from builder import console
+from builder import labels as label
 from builder.bases.facts import at_hand, committed, read_file_system
 from builder.bases.state import effective_bases
+from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import UsageError
 from builder.fetch.wheels import fetch_lock
 from builder.gate import closures
 from builder.gate.explain import explain
-from builder.gate.facts import BaseFacts
 from builder.gate.judge import GateReport, as_json
 from builder.gate.metadata import check_lock
 from builder.gate.named import any_image, cells_on, check_reference
 from builder.gate.run import BaseSource, gate_cell, own_base
-from builder.image import LABEL
 from builder.locking.lock import load_for, lock_path
 from builder.matrix.cells import Cell
 from builder.report import gate as report_gate
@@ -163,8 +163,8 @@ def _image(workspace: Workspace, reference: str) -> GateReport:
     image = at_hand(engine, reference, None)
     system = read_file_system(engine, image, workspace.cache, reference)
     cell = next((cell for cell in workspace.cells
-                 if cell.id == image.labels.get(LABEL + "cell")), None)
+                 if cell.id == image.labels.get(label.CELL)), None)
     lock = load_for(cell, workspace.locks) if cell else None
-    mine = lock is not None and lock.digest == image.labels.get(LABEL + "lock")
+    mine = lock is not None and lock.digest == image.labels.get(label.LOCK)
     found = check_lock(system.wheels, lock) if lock and mine else ()
     return closures.judge_image(reference, system, cell, found)

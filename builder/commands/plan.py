@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from builder import console
+from builder import labels as label
 from builder.errors import IntegrityError, PatchError, UsageError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
@@ -58,7 +59,7 @@ def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
     # Imported here: the Docker client takes longer to import than a plan of 1,000 cells.
     from builder.bases.provision import effective_bases
     from builder.engine.client import Engine
-    from builder.image import LABEL, plan_image
+    from builder.image import plan_image
     from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest
 
@@ -76,7 +77,7 @@ def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
         wanted = plan_image(cell, lock, base, "", workspace.registry, workspace.root,
                             series_digest(series))
         image = engine.inspect(wanted.name)
-        return image is not None and image.labels.get(LABEL + "inputs") == wanted.inputs
+        return image is not None and image.labels.get(label.INPUTS) == wanted.inputs
 
     return is_built
 

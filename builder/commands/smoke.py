@@ -7,17 +7,18 @@ import tempfile
 from pathlib import Path
 
 from builder import console
+from builder import labels as label
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError
-from builder.image import LABEL, local_name
+from builder.image import local_name
 from builder.locking.lock import Lock, load_for, write_text
 from builder.matrix.cells import Cell, select
 from builder.recipes.compatibility import check_pin
 from builder.recipes.models import Recipe, load_recipe
-from builder.record.facts import begun
 from builder.record.models import Level, Record, records_folder
 from builder.record.writer import RecordWriter, kept
 from builder.report import terminal as report
+from builder.smoke.record_start import start_record
 from builder.smoke.run import Run, perform
 from builder.workspace import Workspace, open_workspace
 
@@ -61,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
               _folder(workspace, recipe, level, options.model), reference,
               local_image(engine, reference, lock, foreign=bool(options.image)),
               foreign=bool(options.image))
-    writer = RecordWriter(records_folder(workspace.cache), begun(run))
+    writer = RecordWriter(records_folder(workspace.cache), start_record(run))
     try:
         with kept(writer):
             record = perform(run, writer)
@@ -144,7 +145,7 @@ def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) ->
     if image is None:
         raise EngineError("there is no image to test", where=reference,
                           next_step="pull or load it, or leave --image out" if foreign else build)
-    if not foreign and image.labels.get(LABEL + "lock") != lock.digest:
+    if not foreign and image.labels.get(label.LOCK) != lock.digest:
         raise LockError("this image was built from another lock than the one that is here",
                         where=reference, next_step=f"{build}, or take it as it is: --image REF")
     return image

@@ -20,10 +20,10 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from builder import console, process
+from builder import labels as label
 from builder.engine.errors import explain
 from builder.errors import EngineError
 
-OWNER_LABEL = "org.sparkyard.run"
 STOP_SECONDS = 5
 
 
@@ -221,8 +221,8 @@ class Container:
 def sweep(docker: DockerClient) -> int:
     """Remove the containers of processes of this machine that are gone; return how many."""
     answer = docker.run("container", "ls", "--all", "--no-trunc", "--filter",
-                        f"label={OWNER_LABEL}", "--format",
-                        '{{.ID}} {{.Label "' + OWNER_LABEL + '"}}', doing="looking for leftovers")
+                        f"label={label.RUN}", "--format",
+                        '{{.ID}} {{.Label "' + label.RUN + '"}}', doing="looking for leftovers")
     pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
     left = [identity for identity, owner in pairs if not _alive(owner)]
     if left:
@@ -263,7 +263,7 @@ def _started(pid: int) -> str:
 
 def _options(spec: RunSpec) -> list[str]:
     """Return the options of ``docker container create`` for a spec."""
-    words = ["--label", f"{OWNER_LABEL}={owner()}", "--pull", "never"]
+    words = ["--label", f"{label.RUN}={owner()}", "--pull", "never"]
     single = {"--platform": spec.platform, "--network": spec.network, "--gpus": spec.gpus,
               "--entrypoint": spec.entrypoint, "--workdir": spec.workdir, "--user": spec.user,
               "--shm-size": spec.shm_size}

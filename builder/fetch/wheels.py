@@ -114,7 +114,7 @@ class _Run:
         """Try every source in turn; raise what is most worth knowing when none has the wheel."""
         said: dict[str, str] = {}
         wrong: IntegrityError | None = None
-        for source in sources_for(wheel, self._indexes, self._user):
+        for source in sources_for(wheel.name, wheel.index, self._indexes, self._user):
             if self._stop.is_set():
                 raise Stopped
             try:
@@ -130,7 +130,7 @@ class _Run:
 
     def _from_source(self, source: Source, wheel: LockedWheel, into: Partial) -> bool:
         """Download from ``source``; False where it has no such file."""
-        links = self._listings.links(source, wheel)
+        links = self._listings.links(source, wheel.name, wheel.file)
         fitting = [link for link in links if link.sha256 in (None, wheel.sha256)]
         if links and not fitting:
             raise IntegrityError(wheel.file, expected=f"sha256 {wheel.sha256}",

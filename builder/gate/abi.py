@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.gate.demangle import demangle
-from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.gate.loader import Loaded, Loader, Missing, Process
 from builder.gate.rules import Rules, rules
 from builder.locking.findings import Finding, Severity

@@ -12,12 +12,12 @@ from pathlib import Path
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from builder.binaries.facts import BaseFacts, WheelFacts
+from builder.binaries.image_facts import ImageFacts
+from builder.binaries.wheel_facts import read_wheels
 from builder.errors import UsageError
-from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import Asked, GateReport, asked_of, judge
 from builder.gate.metadata import environment, is_whole
-from builder.gate.wheel_facts import read_wheels
 from builder.locking.findings import Finding, counted
 from builder.locking.version_checks import Closure, check_closure
 from builder.matrix.cells import Cell

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from builder.gate.facts import Code, Form, WheelFacts
+from builder.binaries.facts import Code, Form, WheelFacts
 from builder.gate.policy import Need, Policy, Rule, policy
 from builder.locking.findings import Finding, Severity
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from builder.gate.facts import Damage, WheelFacts
+from builder.binaries.facts import Damage, WheelFacts
 from builder.gate.rules import Rules, rules
 from builder.locking.findings import Finding, Severity
 

@@ -15,14 +15,14 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from builder.binaries.facts import BaseFacts, WheelFacts
+from builder.binaries.wheel_facts import read_wheels
 from builder.gate import metadata
 from builder.gate.abi import Target, check_abi
 from builder.gate.coverage import Covered, Fit, check_coverage, cover
-from builder.gate.facts import BaseFacts, WheelFacts
 from builder.gate.hygiene import check_hygiene
 from builder.gate.policy import Need
 from builder.gate.toolchain import check_toolchain
-from builder.gate.wheel_facts import read_wheels
 from builder.locking.findings import Finding, Severity
 from builder.locking.lock import Lock, write_text
 from builder.locking.version_checks import check_versions
@@ -148,7 +148,9 @@ def version() -> str:
     """Return the digest of the gate itself: its code and its data, wherever they lie."""
     state = hashlib.sha256()
     here = Path(__file__).parent
-    for path in (*sorted(here.iterdir()), *(here.parent / name for name in ELSEWHERE)):
+    readers = here.with_name("binaries")
+    for path in (*sorted(here.iterdir()), *sorted(readers.iterdir()),
+                 *(here.parent / name for name in ELSEWHERE)):
         if path.suffix in (".py", ".toml"):
             state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()

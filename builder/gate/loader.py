@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
+from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.gate.rules import Rules
 
 

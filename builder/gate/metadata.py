@@ -10,8 +10,8 @@ from email.parser import HeaderParser
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from builder.binaries.facts import WheelFacts
 from builder.gate.abi import EXTENSION
-from builder.gate.facts import WheelFacts
 from builder.locking.findings import Finding, Severity, counted
 from builder.locking.lock import Lock
 

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.bases.facts import at_hand, of_image
+from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import EngineError, NetworkError, UsageError
-from builder.gate.facts import BaseFacts
 from builder.matrix.cells import Cell, select
 
 _PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"

@@ -12,8 +12,8 @@ from pathlib import Path
 from builder import console
 from builder.bases.facts import committed, of_image
 from builder.bases.state import effective_bases, image_tag
+from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
-from builder.gate.facts import BaseFacts
 from builder.gate.judge import GateReport, judge_cell, kept_verdict
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell

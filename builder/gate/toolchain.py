@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from builder.gate.facts import BaseFacts, WheelFacts
+from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.locking.findings import Finding
 
 HOST_TOOLS = ("gcc", "libc headers", "Python.h", "ldconfig")

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from builder.indexes.http import Client, Pace, SourceError, failures, patiently
-from builder.indexes.settings import Sources
+from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.indexes.simple_api import ACCEPT, Listed, parse, parse_html
-from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS, LockedWheel
 from builder.matrix.models import Index
 
 
@@ -51,15 +50,15 @@ def local_path(address: str) -> Path | None:
     return None if parts.scheme in ("http", "https") else Path(address).expanduser()
 
 
-def sources_for(wheel: LockedWheel, indexes: Mapping[str, Index], user: Sources
+def sources_for(project: str, locked_index: str, indexes: Mapping[str, Index], user: Sources
                 ) -> tuple[Source, ...]:
-    """Return the sources to ask for ``wheel``, in order; each one is asked at most once.
+    """Return the sources to ask for a project's wheel, in order; each is asked at most once.
 
     What lies on this machine comes first, since it costs no transfer and the sha256 decides
     anyway; then the index that the lock names, the user's default index, the rest.
     """
     named = [Source(name, index.url) for name, index in indexes.items()
-             if wheel.name in index.packages]
+             if project in index.packages]
     everything = [
         *named, Source(DEFAULT_INDEX, user.default_index),
         *(Source(f"extra index {number}", url)
@@ -67,7 +66,7 @@ def sources_for(wheel: LockedWheel, indexes: Mapping[str, Index], user: Sources
         *(Source(f"{FIND_LINKS} {number}", url, flat=True)
           for number, url in enumerate(user.find_links, 1))]
     return tuple(sorted(everything, key=lambda source: (
-        source.folder is None, source.name != wheel.index, source.name != DEFAULT_INDEX)))
+        source.folder is None, source.name != locked_index, source.name != DEFAULT_INDEX)))
 
 
 class Listings:
@@ -83,14 +82,14 @@ class Listings:
         self._known: dict[tuple[str, str], tuple[Link, ...]] = {}
         self._down: dict[str, SourceError] = {}
 
-    def links(self, source: Source, wheel: LockedWheel) -> tuple[Link, ...]:
-        """Return the links to files called as the wheel; raises SourceError."""
+    def links(self, source: Source, project: str, file: str) -> tuple[Link, ...]:
+        """Return a project's links to files of this name; raises SourceError."""
         if source.name in self._down:
             raise self._down[source.name]
-        page = source.address if source.flat else f"{source.address.rstrip('/')}/{wheel.name}/"
+        page = source.address if source.flat else f"{source.address.rstrip('/')}/{project}/"
         if (source.name, page) not in self._known:
             self._known[source.name, page] = tuple(self._read(source, page))
-        return tuple(link for link in self._known[source.name, page] if link.file == wheel.file)
+        return tuple(link for link in self._known[source.name, page] if link.file == file)
 
     def _read(self, source: Source, page: str) -> Iterator[Link]:
         path = local_path(page)

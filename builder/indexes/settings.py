@@ -25,6 +25,9 @@ import uv
 from builder.errors import ConfigError, Problem
 from builder.process import run
 
+DEFAULT_INDEX = "default"  # how locks name the user's own default index, whatever it is
+FIND_LINKS = "find-links"  # and one of the user's own folders of wheels
+
 # An empty value counts as unset, so this hides every index and folder that the user named to uv.
 NO_USER_INDEXES = dict.fromkeys(
     ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"), "")

@@ -18,8 +18,8 @@ from packaging.utils import parse_wheel_filename
 from builder.errors import LockError, NetworkError
 from builder.indexes.http import Client, Pace, SourceError, chunks, patiently
 from builder.indexes.listings import local_path
-from builder.indexes.settings import Sources
-from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS, Lock, LockedWheel
+from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
+from builder.locking.lock import Lock, LockedWheel
 from builder.locking.uv import Chosen, Offer
 from builder.matrix.cells import Cell
 

@@ -14,8 +14,7 @@ from packaging.utils import canonicalize_name
 
 from builder.config_file import dotted
 from builder.errors import LockError
-from builder.indexes.settings import Sources
-from builder.locking.lock import DEFAULT_INDEX, FIND_LINKS
+from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.locking.uv import PROJECT
 from builder.matrix.cells import PACKAGES, Cell
 

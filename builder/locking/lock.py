@@ -22,9 +22,6 @@ from builder.matrix.cells import Cell
 from builder.matrix.patch import Patch, needed
 from builder.model import Frozen
 
-DEFAULT_INDEX = "default"  # the user's own default index, whatever it is
-FIND_LINKS = "find-links"  # one of the user's own folders of wheels
-
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

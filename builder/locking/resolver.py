@@ -16,10 +16,10 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from builder.errors import LockError, NetworkError
 from builder.indexes.http import Client, Pace, SourceError, patiently
 from builder.indexes.listings import local_path
-from builder.indexes.settings import Sources
+from builder.indexes.settings import DEFAULT_INDEX, Sources
 from builder.locking.candidates import best_offer, is_local, lock_wheels, target_tags
 from builder.locking.explanations import plain, unsolvable
-from builder.locking.lock import DEFAULT_INDEX, Lock
+from builder.locking.lock import Lock
 from builder.locking.uv import Chosen, Question, UvFailed, ask_uv, platform
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell

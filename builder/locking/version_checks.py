@@ -14,8 +14,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from builder.indexes.settings import DEFAULT_INDEX
 from builder.locking.findings import Finding
-from builder.locking.lock import DEFAULT_INDEX, Lock
+from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 
 # The first releases that know Gemma 4; transformers 4 ends with "gemma4: unknown model type".

@@ -15,7 +15,7 @@ from typing import Annotated
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, model_validator
 
-from builder.matrix import axes
+from builder import specifiers
 from builder.model import Frozen, Name, Specifier
 
 COMMIT = r"^[0-9a-f]{40}$"
@@ -130,5 +130,5 @@ def needed(patches: Mapping[str, Patch], vllm_package: str, versions: Mapping[st
     """Yield the patches, by name, that a closure of these wheel versions needs, in order."""
     for name, patch in patches.items():
         version = versions.get(patch.wheel(vllm_package))
-        if version is not None and axes.allows(patch.versions, version):
+        if version is not None and specifiers.allows(patch.versions, version):
             yield name, patch

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Any
 
+from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
 from builder.matrix import axes
@@ -71,8 +72,9 @@ def _wrong_indexes(here: tuple[str, ...], image: Table, indexes: Table) -> Itera
             continue
         for axis in _placeholders(_table(indexes, index).get("url")):
             specs = [str(item.get("spec")) for item in _values(image, axis) or ()]
-            readable = all(axes.is_specifier(spec) for spec in specs)  # else: an error of its own
-            if readable and not (specs and all(axes.is_exact(spec) for spec in specs)):
+            # One that is no specifier is an error of its own.
+            readable = all(specifiers.is_specifier(spec) for spec in specs)
+            if readable and not (specs and all(specifiers.is_exact(spec) for spec in specs)):
                 yield Problem(where, f'the address of index "{index}" is made of the exact '
                               f"{axis} version", f"name exact versions in {dotted((*here, axis))}")
 
@@ -117,7 +119,7 @@ def _wrong_choices(here: tuple[str, ...], image: Table, bases: Table) -> Iterato
 
 
 def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
-    if not axes.is_specifier(wanted):
+    if not specifiers.is_specifier(wanted):
         yield Problem(dotted(where), f"{wanted!r} is neither a version nor a version specifier, "
                       "nor the name of one of the axis' values")
 

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from builder import labels as label
 from builder.errors import NetworkError
 from builder.locking.lock import LockedPatch
 from builder.patches.diffs import digest_of
@@ -59,7 +60,7 @@ def push(registry: str, sha256: str, data: bytes, origin: LockedPatch | None = N
 def _notes(origin: LockedPatch | None) -> dict[str, str]:
     notes = {} if origin is None else {"org.opencontainers.image.title": origin.source,
                                        "org.opencontainers.image.revision": origin.head,
-                                       "org.sparkyard.patch.base": origin.base}
+                                       label.PREFIX + "patch.base": origin.base}
     return {key: value for key, value in notes.items() if value}
 
 

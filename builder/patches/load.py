@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from builder import console
+from builder import labels as label
 from builder.engine.client import ImageFacts
 from builder.errors import IntegrityError, LockError, PatchError
-from builder.image import PATCHES
 from builder.indexes.http import SourceError
 from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, LockedPatch, load_for
@@ -111,7 +111,7 @@ def push_patches(workspace: Workspace, cell: Cell, image: ImageFacts) -> tuple[s
     The image's label has their digests, so it does not matter what the lock has become since.
     """
     names = []
-    for sha256 in filter(None, image.labels.get(PATCHES, "").split(",")):
+    for sha256 in filter(None, image.labels.get(label.PATCHES, "").split(",")):
         locked, data = _of_image(workspace, cell, sha256)
         if data is None:
             console.warn(f"{cell.id}: the bytes of patch sha256:{sha256} are nowhere; the image is "

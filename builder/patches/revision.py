@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from builder import labels as label
 from builder.errors import PatchError
 from builder.layers.distinfo import Row, fingerprint
 from builder.locking.lock import Lock, LockedWheel
 from builder.patches.apply import Blob
 
 PROVENANCE = "sparkyard-patches.json"
-LABEL = "org.sparkyard.patched."  # and the distribution: the version that a patched image has
 _FIELD = re.compile(rb"^Version:.*$", re.MULTILINE)
 
 
@@ -98,8 +98,8 @@ def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:
 
     Raises PatchError for a label that is no patched form of what is locked.
     """
-    versions = {key.removeprefix(LABEL): value for key, value in labels.items()
-                if key.startswith(LABEL)}
+    versions = {key.removeprefix(label.PATCHED): value for key, value in labels.items()
+                if key.startswith(label.PATCHED)}
     for name, version in versions.items():
         wheel = lock.wheel(name)
         if wheel is None or not version.startswith(patched_version(wheel.version, ())):

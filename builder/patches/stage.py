@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from builder import labels as label
 from builder.errors import PatchError
 from builder.files import disk_errors
 from builder.layers.assemble import Overlay, no_overlay
 from builder.locking.lock import Lock, LockedWheel
 from builder.patches.overlay import overlay_of
-from builder.patches.revision import LABEL, Revision, patched_version
+from builder.patches.revision import Revision, patched_version
 from builder.patches.status import (
     Candidate,
     Standing,
@@ -53,7 +54,7 @@ class Patched:
     @property
     def labels(self) -> dict[str, str]:
         """Return the image labels that tell the patched versions."""
-        return {LABEL + name: version for name, version in sorted(self.versions.items())}
+        return {label.PATCHED + name: version for name, version in sorted(self.versions.items())}
 
 
 def series_digest(series: Series) -> str:

@@ -9,9 +9,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from builder import specifiers
 from builder.errors import UsageError
 from builder.locking.lock import Lock
-from builder.matrix import axes
 from builder.matrix.cells import PACKAGES, Cell
 from builder.recipes.models import FOLDER, Recipe
 
@@ -40,7 +40,7 @@ def installed(cell: Cell, lock: Lock | None) -> dict[str, str]:
                             if cell.vllm_package in found else {})}
     packages = {"vllm": "vllm", **PACKAGES}
     return {packages[axis]: spec for axis, spec in cell.axes.items()
-            if axis in packages and axes.is_exact(spec)}
+            if axis in packages and specifiers.is_exact(spec)}
 
 
 def _blocks(recipe: Recipe, versions: Mapping[str, str]) -> Iterator[str]:

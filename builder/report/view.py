@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder import console
+from builder import labels as label
 from builder.record.check import Check, Status
 from builder.record.models import Record
 from builder.report.text import one_line
@@ -97,7 +98,7 @@ def _machine(record: Record) -> Iterator[tuple[str, str]]:
 
 def versions(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the versions that the image's labels tell."""
-    prefix = "org.sparkyard.version."
+    prefix = label.VERSION
     yield from ((key.removeprefix(prefix), value) for key, value in sorted(labels.items())
                 if key.startswith(prefix))
 

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
+from builder import labels as label
 from builder import process
 from builder.build import Built, build
 from builder.engine.client import Engine, RunSpec
-from builder.image import LABEL, local_name
+from builder.image import local_name
 from builder.locking.lock import Lock, LockedWheel, write_lock
 from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
@@ -336,5 +337,5 @@ def test_a_stopped_engine_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_the_base_is_named_in_the_labels(built: tuple[Workspace, Built]) -> None:
     labels = built[1].image.labels
-    assert labels[LABEL + "base"] == "slim"
-    assert labels[LABEL + "buildkit"]
+    assert labels[label.PREFIX + "base"] == "slim"
+    assert labels[label.PREFIX + "buildkit"]

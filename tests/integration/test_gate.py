@@ -17,13 +17,14 @@ import pytest
 from builder import cli
 from builder.bases.facts import committed
 from builder.bases.state import effective_bases
+from builder.binaries.facts import BaseFacts, WheelFacts
+from builder.binaries.wheel_facts import read_wheels
 from builder.fetch.wheels import fetch
-from builder.gate.facts import BaseFacts, WheelFacts
 from builder.gate.judge import asked_of, judge
 from builder.gate.metadata import environment, is_whole
-from builder.gate.wheel_facts import read_wheels
+from builder.indexes.settings import DEFAULT_INDEX
 from builder.locking.findings import Finding
-from builder.locking.lock import DEFAULT_INDEX, LockedWheel, read_lock
+from builder.locking.lock import LockedWheel, read_lock
 from builder.matrix.cells import Cell
 from builder.store.content_store import Store
 from builder.workspace import cache_folder, open_workspace

@@ -16,11 +16,11 @@ import pytest
 
 from builder.bases.facts import committed
 from builder.bases.state import effective_bases
+from builder.binaries.facts import BaseFacts, WheelFacts
+from builder.binaries.wheel_facts import read_wheels
 from builder.engine.client import Engine, RunSpec
 from builder.fetch.wheels import fetch
 from builder.gate.abi import Target, check_abi
-from builder.gate.facts import BaseFacts, WheelFacts
-from builder.gate.wheel_facts import read_wheels
 from builder.image import local_name
 from builder.locking.lock import load_for
 from builder.matrix.cells import select

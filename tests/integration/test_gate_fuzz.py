@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 from elf_files import elf_file, fatbin, make_wheel
 
-from builder.gate.cubin import read_cubin
-from builder.gate.elf import read_elf
-from builder.gate.fatbin import read_fatbin
-from builder.gate.metered import Metered, UnreadableError
-from builder.gate.wheel_facts import read_wheel
+from builder.binaries.cubin import read_cubin
+from builder.binaries.elf import read_elf
+from builder.binaries.fatbin import read_fatbin
+from builder.binaries.metered import Metered, UnreadableError
+from builder.binaries.wheel_facts import read_wheel
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "gate"
 BUDGET_S = 8.0

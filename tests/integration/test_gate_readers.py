@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from builder.binaries.facts import Code, Form, WheelFacts
+from builder.binaries.wheel_facts import read_wheels
 from builder.fetch.wheels import fetch
-from builder.gate.facts import Code, Form, WheelFacts
-from builder.gate.wheel_facts import read_wheels
 from builder.locking.lock import Lock, read_lock
 from builder.store.content_store import Store
 from builder.workspace import cache_folder

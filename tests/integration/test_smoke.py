@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from builder import labels as label
 from builder.engine.client import Engine
-from builder.engine.container import OWNER_LABEL
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 def containers() -> set[str]:
     """Return the ids of all containers of any run."""
-    said = subprocess.run(["docker", "ps", "-aq", "--no-trunc", "--filter", f"label={OWNER_LABEL}"],
+    said = subprocess.run(["docker", "ps", "-aq", "--no-trunc", "--filter", f"label={label.RUN}"],
                           capture_output=True, text=True, check=True).stdout
     return set(said.split())
 

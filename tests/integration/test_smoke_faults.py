@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from builder import labels as label
 from builder.engine.client import Engine, RunSpec
-from builder.image import LABEL
 from builder.record.check import Status
 from builder.record.models import Record, read_record
 from tests.integration.test_build import daemon
@@ -83,7 +83,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     engine = Engine.connect()
     built = engine.inspect("127.0.0.1:5000/sparkyard/cpu:cpu")
     assert built is not None
-    box = docker("create", built.labels[LABEL + "base.id"], "true")
+    box = docker("create", built.labels[label.PREFIX + "base.id"], "true")
     try:
         docker("cp", f"{pose(tmp_path_factory.mktemp('posing') / 'site')}/.", f"{box}:{INSIDE}")
         docker("commit", "--change", f"ENV PYTHONPATH={INSIDE}:{INSIDE}/unit", "--change",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builder.locking.lock import DEFAULT_INDEX, Lock, LockedWheel
+from builder.indexes.settings import DEFAULT_INDEX
+from builder.locking.lock import Lock, LockedWheel
 from builder.locking.uv import platform
 from builder.matrix.cells import Cell, expand
 from builder.matrix.models import parse_matrix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
+from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 
 TOOLS = ("gcc", "ld", "libc headers", "Python.h", "ldconfig")
 NVIDIA = ("nvidia/cu13/bin/nvcc", "nvidia/cu13/bin/ptxas",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builder.image import LABEL, OCI, definition, dockerfile, environment, plan_image
+from builder import labels as label
+from builder.image import definition, dockerfile, environment, plan_image
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell, expand
@@ -53,15 +54,15 @@ def test_a_local_version_makes_a_valid_tag() -> None:
 
 
 def test_an_image_on_an_unlocked_base_says_so() -> None:
-    assert a_plan().labels[LABEL + "status"] == "locked"
-    assert a_plan(unlocked="made here").labels[LABEL + "status"] == "unlocked"
+    assert a_plan().labels[label.STATUS] == "locked"
+    assert a_plan(unlocked="made here").labels[label.STATUS] == "unlocked"
 
 
 def test_labels_name_versions_and_lock() -> None:
     labels = a_plan().labels
-    assert labels[OCI + "version"] == "0.20.2"
-    assert labels[LABEL + "version.vllm"] == "0.20.2"
-    assert labels[LABEL + "lock"].startswith("sha256:")
+    assert labels[label.OCI + "version"] == "0.20.2"
+    assert labels[label.PREFIX + "version.vllm"] == "0.20.2"
+    assert labels[label.LOCK].startswith("sha256:")
 
 
 def test_cuda_cells_name_the_compiler_of_their_base() -> None:
@@ -89,4 +90,4 @@ def test_the_definition_has_no_provenance_and_a_fixed_time() -> None:
     target = definition(a_plan(), [], Path("layers"), "v1")["target"]["image"]
     assert target["attest"] == ["type=provenance,disabled=true"]
     assert int(target["args"]["SOURCE_DATE_EPOCH"]) >= 0
-    assert target["labels"][LABEL + "buildkit"] == "v1"
+    assert target["labels"][label.PREFIX + "buildkit"] == "v1"

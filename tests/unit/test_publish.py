@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from builder import labels as label
 from builder.engine.client import ImageFacts, RemoteLayer
 from builder.errors import VerdictError
-from builder.image import LABEL
 from builder.publish import push_immutable, push_next
 from tests.unit.record.test_models import a_record, keep
 
@@ -38,8 +38,8 @@ class Pushes:
 
 
 def an_image(status: str = "locked") -> ImageFacts:
-    labels = {LABEL + "status": status, LABEL + "inputs": "sha256:abcdefabcdef0",
-              LABEL + "cell": "cpu"}
+    labels = {label.STATUS: status, label.INPUTS: "sha256:abcdefabcdef0",
+              label.CELL: "cpu"}
     return ImageFacts(id="sha256:1", diff_ids=(), labels=labels, repo_tags=("r/cpu:cpu", TAG),
                       repo_digests=(), size=1, platform="linux/amd64", created="", env={})
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from builder import labels as label
 from builder.cli import run
 from builder.commands.smoke import default_level, local_image, served_folder
 from builder.engine.client import Engine, ImageFacts
 from builder.engine.errors import explain
 from builder.errors import EngineError, LockError, UsageError
-from builder.image import LABEL
 from builder.locking.lock import read_lock
 from builder.recipes.models import load_recipe
 from builder.workspace import open_workspace
@@ -67,7 +67,7 @@ class OneImage(Engine):
 
 def test_an_image_of_another_lock_proves_nothing_of_this_one() -> None:
     lock = CPU
-    own, other = {LABEL + "lock": lock.digest}, {LABEL + "lock": "sha256:0"}
+    own, other = {label.LOCK: lock.digest}, {label.LOCK: "sha256:0"}
     assert local_image(OneImage(own), "r/cpu:cpu", lock, foreign=False).labels == own
     with pytest.raises(LockError, match="another lock") as told:
         local_image(OneImage(other), "r/cpu:cpu", lock, foreign=False)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from builder.binaries.elf import read_elf
+from builder.binaries.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
 from builder.gate.abi import Target, check_abi
-from builder.gate.elf import read_elf
-from builder.gate.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
 from builder.gate.rules import After, Driver, Excused, Owner, Rules
 from builder.locking.findings import Finding, Severity
 

@@ -9,10 +9,10 @@ from cells_for_tests import CPU, make_cell
 from elf_files import elf_file, make_wheel
 from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 
+from builder.binaries.facts import Code, ElfFacts, Form
+from builder.binaries.image_facts import ImageFacts
 from builder.errors import UsageError
 from builder.gate.closures import judge_image, judge_wheels
-from builder.gate.facts import Code, ElfFacts, Form
-from builder.gate.image_facts import ImageFacts
 from builder.gate.judge import GateReport
 from builder.locking.findings import Severity
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from builder.binaries.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate.coverage import Fit, check_coverage, cover, fit
-from builder.gate.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate.policy import Need, Policy, Rule, policy
 from builder.locking.findings import Severity
 

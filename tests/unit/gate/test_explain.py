@@ -11,7 +11,8 @@ from builder.errors import UsageError
 from builder.gate.explain import explain, explanations
 
 BUILDER = Path(__file__).parents[3] / "builder"
-SOURCES = (*sorted((BUILDER / "gate").glob("*.py")), BUILDER / "locking" / "version_checks.py")
+SOURCES = (*sorted((BUILDER / "gate").glob("*.py")), *sorted((BUILDER / "binaries").glob("*.py")),
+           BUILDER / "locking" / "version_checks.py")
 MAKERS = ("Finding", "_finding", "Damage")
 
 

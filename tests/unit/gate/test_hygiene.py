@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gate_facts import a_wheel
 
-from builder.gate.facts import Damage
+from builder.binaries.facts import Damage
 from builder.gate.hygiene import check_hygiene
 from builder.gate.rules import Rules
 from builder.locking.findings import Severity

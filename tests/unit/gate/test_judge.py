@@ -10,9 +10,9 @@ import pytest
 from cells_for_tests import GPU, make_cell, make_lock, make_wheel
 from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 
+from builder.binaries.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate import judge as judging
 from builder.gate.coverage import Fit
-from builder.gate.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate.judge import Asked, as_json, judge, judge_cell, totals
 from builder.locking.findings import Severity
 

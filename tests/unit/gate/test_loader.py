@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
+from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.gate.loader import Loader, Process
 from builder.gate.rules import Driver, Global, Rules
 

@@ -6,7 +6,7 @@ import pytest
 from cells_for_tests import make_cell, make_lock, make_wheel
 from gate_facts import a_wheel
 
-from builder.gate.facts import WheelFacts
+from builder.binaries.facts import WheelFacts
 from builder.gate.metadata import (
     check_lock,
     check_parts,

@@ -8,10 +8,10 @@ import pytest
 from elf_files import elf_file, make_wheel
 from gate_facts import a_base
 
+from builder.binaries.facts import WheelFacts
+from builder.binaries.wheel_facts import read_wheel
 from builder.gate.abi import Target, check_abi
-from builder.gate.facts import WheelFacts
 from builder.gate.rules import After, Rules, rules
-from builder.gate.wheel_facts import read_wheel
 
 TARGET = Target("3.11", "aarch64", cuda=True)
 TAG = "cpython-311-aarch64-linux-gnu.so"

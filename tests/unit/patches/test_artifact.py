@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from patched_cells import patched_cell
 
+from builder import labels as label
 from builder.cli import run
 from builder.engine.client import ImageFacts
 from builder.errors import NetworkError
-from builder.image import PATCHES
 from builder.locking.lock import load_for
 from builder.patches import artifact
 from builder.patches.diffs import digest_of, place
@@ -158,4 +158,4 @@ def test_an_image_brings_its_own_patches_whatever_its_lock_is_now(
 
 def labelled(digests: str) -> ImageFacts:
     """Return an image with these patches."""
-    return ImageFacts("sha256:1", (), {PATCHES: digests}, (), (), 1, "linux/amd64", "", {})
+    return ImageFacts("sha256:1", (), {label.PATCHES: digests}, (), (), 1, "linux/amd64", "", {})

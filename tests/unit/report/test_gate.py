@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 from gate_facts import a_base, a_wheel
 
+from builder.binaries.facts import Code, Damage, ElfFacts, Form
 from builder.gate.explain import explain, explanations
-from builder.gate.facts import Code, Damage, ElfFacts, Form
 from builder.gate.judge import Asked, GateReport, as_json, judge
 from builder.locking.findings import Finding, Severity
 from builder.report import gate as report_gate

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from tests.unit.smoke.test_crew import STAT
 
 from builder import process
 from builder.engine.client import Container, RunSpec
@@ -19,6 +18,7 @@ from builder.smoke.log import Log
 from builder.smoke.readiness import Boot
 from builder.smoke.watch import Watch, still_healthy
 from tests.unit.smoke.test_causes import TRACEBACK
+from tests.unit.smoke.test_crew import STAT
 from tests.unit.smoke.test_readiness import Clock
 from tests.unit.test_diagnose import HEALTHY
 

@@ -22,13 +22,13 @@ from typing import BinaryIO, cast
 
 from packaging.utils import canonicalize_name
 
-from builder.gate import archive, cubin, facts_cache
-from builder.gate.elf import MAGIC, read_elf
-from builder.gate.facts import Code, Damage, ElfFacts, WheelFacts
-from builder.gate.fatbin import MAGIC as FAT_MAGIC
-from builder.gate.fatbin import read_fatbin, summed
-from builder.gate.metered import Metered, UnreadableError
-from builder.gate.recorded import compare
+from builder.binaries import archive, cubin, facts_cache
+from builder.binaries.elf import MAGIC, read_elf
+from builder.binaries.facts import Code, Damage, ElfFacts, WheelFacts
+from builder.binaries.fatbin import MAGIC as FAT_MAGIC
+from builder.binaries.fatbin import read_fatbin, summed
+from builder.binaries.metered import Metered, UnreadableError
+from builder.binaries.recorded import compare
 
 METADATA = ("METADATA", "WHEEL", "RECORD")
 CHUNK_BYTES = 1 << 20

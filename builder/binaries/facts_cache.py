@@ -25,7 +25,7 @@ from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import Any
 
-from builder.gate.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
+from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
 
 # Facts are good for the readers that made them: a changed reader reads every wheel again.
 READERS = ("archive", "cubin", "elf", "facts", "facts_cache", "fatbin", "metered", "recorded",

@@ -18,8 +18,8 @@ from typing import IO
 
 from packaging.utils import canonicalize_name
 
-from builder.gate.content import Content, read_content
-from builder.gate.facts import Damage, WheelFacts
+from builder.binaries.content import Content, read_content
+from builder.binaries.facts import Damage, WheelFacts
 
 TEXT_LIMIT = 32 << 20
 # Debian's site-packages is called dist-packages.

@@ -17,9 +17,9 @@ from typing import BinaryIO
 
 from packaging.version import Version
 
-from builder.gate.content import read_content
-from builder.gate.facts import BaseFacts, ElfFacts, WheelFacts
-from builder.gate.installed import SITE, TEXT_LIMIT, Sites, wheels_of
+from builder.binaries.content import read_content
+from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
+from builder.binaries.installed import SITE, TEXT_LIMIT, Sites, wheels_of
 
 # The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
 _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"

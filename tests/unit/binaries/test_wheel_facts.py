@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from elf_files import elf_file, fatbin, make_wheel
 
-from builder.gate import wheel_facts
-from builder.gate.facts import Symbol, WheelFacts
-from builder.gate.wheel_facts import read_wheel, read_wheels
+from builder.binaries import wheel_facts
+from builder.binaries.facts import Symbol, WheelFacts
+from builder.binaries.wheel_facts import read_wheel, read_wheels
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 CUBIN = (FIXTURES / "cuda13-sm_120f.cubin").read_bytes()

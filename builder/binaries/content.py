@@ -8,12 +8,12 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
-from builder.gate import cubin
-from builder.gate.elf import MAGIC, read_elf
-from builder.gate.facts import Code, Damage, ElfFacts
-from builder.gate.fatbin import MAGIC as FAT_MAGIC
-from builder.gate.fatbin import read_fatbin, summed
-from builder.gate.metered import Metered, UnreadableError
+from builder.binaries import cubin
+from builder.binaries.elf import MAGIC, read_elf
+from builder.binaries.facts import Code, Damage, ElfFacts
+from builder.binaries.fatbin import MAGIC as FAT_MAGIC
+from builder.binaries.fatbin import read_fatbin, summed
+from builder.binaries.metered import Metered, UnreadableError
 
 CHUNK_BYTES = 1 << 20
 IN_MEMORY_BYTES = 24 << 20  # larger files that are looked into go to a temporary one

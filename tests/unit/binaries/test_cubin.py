@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from elf_files import CUDA, elf_file
 
-from builder.gate import cubin
-from builder.gate.facts import Form
-from builder.gate.metered import UnreadableError
+from builder.binaries import cubin
+from builder.binaries.facts import Form
+from builder.binaries.metered import UnreadableError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 

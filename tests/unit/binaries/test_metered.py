@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from builder.gate.metered import CALL_COST, FREE_BYTES, SHARE, Metered, UnreadableError
+from builder.binaries.metered import CALL_COST, FREE_BYTES, SHARE, Metered, UnreadableError
 
 
 def test_reads_as_a_file_does() -> None:

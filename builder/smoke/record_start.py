@@ -13,7 +13,7 @@ from builder.record.models import ModelUsed, Record, now
 from builder.smoke.run import Run
 
 
-def begun(run: Run) -> Record:
+def start_record(run: Run) -> Record:
     """Return the record of a run that begins now; nothing is checked and no GPU is seen yet."""
     root, recipe = run.workspace.root, run.recipe
     return Record(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from elf_files import make_wheel
 
-from builder.gate.recorded import compare
-from builder.gate.wheel_facts import read_wheel
+from builder.binaries.recorded import compare
+from builder.binaries.wheel_facts import read_wheel
 
 
 def codes(path: Path) -> list[tuple[str, str]]:

@@ -14,9 +14,9 @@ import re
 import struct
 from collections.abc import Iterator
 
-from builder.gate.facts import Form
-from builder.gate.fatbin import Entry
-from builder.gate.metered import UnreadableError
+from builder.binaries.facts import Form
+from builder.binaries.fatbin import Entry
+from builder.binaries.metered import UnreadableError
 
 MACHINE = 190  # EM_CUDA
 HEADER_SIZE = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Iterator, Mapping
 
-from builder.gate.facts import Damage
+from builder.binaries.facts import Damage
 
 _UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")  # of .dist-info; cannot list themselves
 

@@ -21,9 +21,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 from elftools.elf.segments import InterpSegment
 
-from builder.gate.facts import Code, Damage, ElfFacts, Symbol
-from builder.gate.fatbin import SECTION, TO_LINK, read_fatbin
-from builder.gate.metered import Metered, UnreadableError
+from builder.binaries.facts import Code, Damage, ElfFacts, Symbol
+from builder.binaries.fatbin import SECTION, TO_LINK, read_fatbin
+from builder.binaries.metered import Metered, UnreadableError
 
 MAGIC = b"\x7fELF"
 # What pyelftools raises on damaged files beside its own errors; found by fuzzing.

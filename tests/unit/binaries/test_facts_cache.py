@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from elf_files import elf_file, fatbin, make_wheel
 
-from builder.gate import facts_cache
-from builder.gate.facts import Form
-from builder.gate.wheel_facts import read_wheel, read_wheels
+from builder.binaries import facts_cache
+from builder.binaries.facts import Form
+from builder.binaries.wheel_facts import read_wheel, read_wheels
 from builder.store.verification import sha256_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from builder.gate.facts import Damage
+from builder.binaries.facts import Damage
 from builder.tarball import why_not
 
 MAX_DIRECTORY_BYTES = 32 << 20  # flashinfer-cubin's 10,600 members need 3 MB

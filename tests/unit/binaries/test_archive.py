@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from elf_files import make_wheel
 
-from builder.gate import archive
-from builder.gate.archive import UnsafeError, installed_path, misplaced, open_archive
-from builder.gate.facts import Damage
+from builder.binaries import archive
+from builder.binaries.archive import UnsafeError, installed_path, misplaced, open_archive
+from builder.binaries.facts import Damage
 
 
 def damage_of(path: Path) -> Damage:

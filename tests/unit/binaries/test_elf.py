@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from elf_files import NOBITS, SECTION_SIZE, X86_64, elf_file, fatbin
 
-from builder.gate.elf import read_elf
-from builder.gate.facts import Damage, Symbol
-from builder.gate.metered import UnreadableError
+from builder.binaries.elf import read_elf
+from builder.binaries.facts import Damage, Symbol
+from builder.binaries.metered import UnreadableError
 
 
 def section_header(data: bytes, number: int) -> int:

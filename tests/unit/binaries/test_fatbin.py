@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from elf_files import fatbin
 
-from builder.gate.facts import Code, Form
-from builder.gate.fatbin import ARCH_EXACT, FAMILY, read_fatbin
-from builder.gate.metered import Metered
+from builder.binaries.facts import Code, Form
+from builder.binaries.fatbin import ARCH_EXACT, FAMILY, read_fatbin
+from builder.binaries.metered import Metered
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 

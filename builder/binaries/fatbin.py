@@ -15,8 +15,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from builder.gate.facts import Code, Form
-from builder.gate.metered import Metered, UnreadableError
+from builder.binaries.facts import Code, Form
+from builder.binaries.metered import Metered, UnreadableError
 
 SECTION = ".nv_fatbin"
 TO_LINK = "__nv_relfatbin"  # relocatable device code, linked into some other region

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import pytest
 from elf_files import CUDA, elf_file, fatbin, record_of
 
+from builder.binaries.facts import WheelFacts
+from builder.binaries.image_facts import ImageFacts, read_image
 from builder.gate.closures import judge_image
-from builder.gate.facts import WheelFacts
 from builder.gate.hygiene import check_hygiene
-from builder.gate.image_facts import ImageFacts, read_image
 from builder.gate.rules import Rules
 from builder.locking.findings import Severity
 
