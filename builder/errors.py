@@ -6,9 +6,19 @@ turns them into an exit code.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+
+def command(verb: str, *arguments: str) -> str:
+    """Return a command of ours as messages show it: `./nox -s lock -- tf5`, quoted for a shell.
+
+    The one place that knows how users call us; the README uses the same form.
+    """
+    words = f"./nox -s {verb}" + (f" -- {shlex.join(arguments)}" if arguments else "")
+    return f"`{words}`"
 
 
 class SparkyardError(Exception):
@@ -122,6 +132,13 @@ class DiskError(EngineError):
     """Not enough free disk for the stage that was about to start (exit code 5)."""
 
     kind = "disk"
+
+
+class InternalError(SparkyardError):
+    """A fault of ours that nobody foresaw (exit code 7); the details are in a file."""
+
+    exit_code = 7
+    kind = "internal"
 
 
 INTERRUPTED_EXIT_CODE = 130

@@ -12,7 +12,7 @@ from pathlib import Path
 from builder import console
 from builder.diagnose import Diagnosis, diagnose, load_issues, versions_in
 from builder.errors import UsageError
-from builder.report.text import visible
+from builder.text import visible
 
 END_BYTES = 8_000_000  # of a log's beginning and of its end: a boot with all its tracebacks is 1 MB
 CHUNK_BYTES = 1 << 20

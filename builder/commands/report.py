@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder import console
 from builder.errors import UsageError
-from builder.locking.lock import write_text
+from builder.files import write_text
 from builder.record.find import find
 from builder.record.models import Record, records_folder
 from builder.report import terminal as report

@@ -10,8 +10,9 @@ from builder import console
 from builder import labels as label
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError
+from builder.files import write_text
 from builder.image import local_name
-from builder.locking.lock import Lock, load_for, write_text
+from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell, select
 from builder.recipes.compatibility import check_pin
 from builder.recipes.models import Recipe, load_recipe

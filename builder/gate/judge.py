@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
+from builder.files import write_text
 from builder.gate import metadata
 from builder.gate.abi import Target, check_abi
 from builder.gate.coverage import Covered, Fit, check_coverage, cover
@@ -24,7 +25,7 @@ from builder.gate.hygiene import check_hygiene
 from builder.gate.policy import Need
 from builder.gate.toolchain import check_toolchain
 from builder.locking.findings import Finding, Severity
-from builder.locking.lock import Lock, write_text
+from builder.locking.lock import Lock
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 

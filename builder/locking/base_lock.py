@@ -16,7 +16,8 @@ import tomli
 from pydantic import Field, ValidationError
 
 from builder.errors import LockError
-from builder.locking.lock import Sha256, write_text
+from builder.files import write_text
+from builder.locking.lock import Sha256
 from builder.matrix.models import Frozen
 
 UPGRADE_STEP = "make it anew: sparkyard base --upgrade"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +17,7 @@ import tomli
 from pydantic import Field, ValidationError, model_validator
 
 from builder.errors import LockError
+from builder.files import write_text
 from builder.matrix.cells import Cell
 from builder.matrix.patch import Patch, needed
 from builder.model import Frozen
@@ -121,20 +121,6 @@ def render(lock: Lock) -> str:
 def _row(values: Mapping[str, object]) -> str:
     pairs = ", ".join(f"{key} = {_quote(value)}" for key, value in values.items())
     return f"  {{ {pairs} }},"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text`` in one step: temporary name, flush to disk, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_lock(folder: Path, lock: Lock) -> Path:

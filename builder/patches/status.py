@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from builder.errors import PatchError
-from builder.locking.lock import write_text
+from builder.files import write_text
 from builder.matrix.models import Frozen
 from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
 from builder.patches.diff import parse_diff

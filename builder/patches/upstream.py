@@ -21,9 +21,9 @@ import requests
 from pydantic import TypeAdapter, ValidationError
 
 from builder import console
+from builder.files import write_text
 from builder.indexes.http import Client, Pace, SourceError, chunks, patiently, retry_after
 from builder.indexes.settings import Sources
-from builder.locking.lock import write_text
 from builder.patches.answers import Comment, Commit, Comparison, Pull, Release
 from builder.patches.diffs import cache_errors, digest_of, find, keep
 

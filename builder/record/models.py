@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError, computed_field, model_validator
 
 from builder.errors import UsageError
-from builder.locking.lock import write_text
+from builder.files import write_text
 from builder.matrix.models import Frozen
 from builder.record.bench import Bench
 from builder.record.check import Check, Status

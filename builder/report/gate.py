@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
+from builder.files import write_text
 from builder.gate.explain import Explanation, explanations
 from builder.gate.judge import GateReport, totals
 from builder.locking.findings import Finding, Severity, counted
-from builder.locking.lock import write_text
 from builder.model import NAME_PATTERN
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

@@ -14,9 +14,9 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from builder import console
+from builder import text as report_text
 from builder.record.check import Status
 from builder.record.models import Record
-from builder.report import text as report_text
 from builder.report import view as report_view
 from builder.report.bench import plots
 

@@ -15,7 +15,6 @@ from builder.record.bench import Bench
 from builder.record.check import Check
 from builder.record.models import Record
 from builder.report.bench import plots
-from builder.report.text import cut, one_line, pretty, visible
 from builder.report.view import (
     BAD,
     facts,
@@ -27,6 +26,7 @@ from builder.report.view import (
     verdict,
     worst_first,
 )
+from builder.text import cut, one_line, pretty, visible
 
 ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would act on
 SEEN = 200  # characters of a check's detail in the table

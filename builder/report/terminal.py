@@ -12,8 +12,8 @@ from builder.record.bench import Bench
 from builder.record.check import Status
 from builder.record.models import Record
 from builder.report.bench import plots
-from builder.report.text import one_line, visible
 from builder.report.view import NOT_GB10, place, title, unended, verdict, worst_first
+from builder.text import one_line, visible
 
 DETAIL = 160  # characters of a check's detail in the table; the record has all of it
 __all__ = ["NOT_GB10", "junit", "show", "show_all", "text", "verdict_line"]

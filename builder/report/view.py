@@ -10,7 +10,7 @@ from builder import console
 from builder import labels as label
 from builder.record.check import Check, Status
 from builder.record.models import Record
-from builder.report.text import one_line
+from builder.text import one_line
 
 NOT_GB10 = "not verified on GB10"
 WORST_FIRST = (Status.FAIL, Status.FLAKY, Status.PASS, Status.NOT_APPLICABLE)

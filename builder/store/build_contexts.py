@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.locking.lock import write_text
+from builder.files import write_text
 from builder.store.content_store import Store, StoredLayer
 
 NAMES = ("sparkyard-layers-a", "sparkyard-layers-b", "sparkyard-layers-c")

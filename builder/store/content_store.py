@@ -30,7 +30,8 @@ from typing import Any
 
 from builder import console
 from builder.errors import UsageError
-from builder.locking.lock import LockedWheel, write_text
+from builder.files import write_text
+from builder.locking.lock import LockedWheel
 from builder.store.verification import settle, trusted
 
 FOLDERS = ("wheels", "layers", "keys", "stamps", "partial", "tmp")

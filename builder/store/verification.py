@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from builder import console
-from builder.locking.lock import write_text
+from builder.files import write_text
 
 CHUNK_BYTES = 4 << 20  # constant memory, whatever the file's size
 

@@ -25,9 +25,10 @@ MAY_USE_THE_NETWORK = re.compile(
     r"|patches\.(upstream|artifact)|smoke\.(client|probes))")
 # The house from the ground up: what stands later may import what stands before, never the reverse.
 ORDER = (
-    "errors", "labels", "specifiers", "model", "console", "process", "config_file", "files",
-    "tarball", "matrix", "workspace", "indexes", "locking", "store", "fetch", "engine", "debian",
-    "binaries", "bases", "gate", "layers", "patches", "recipes", "image", "record", "diagnose",
+    "errors", "labels", "specifiers", "model", "text", "limits", "console", "process",
+    "config_file", "files", "tarball", "matrix", "workspace", "indexes", "locking", "store",
+    "fetch", "engine", "debian", "binaries", "bases", "gate", "layers", "patches", "recipes",
+    "image", "record", "diagnose",
     "smoke", "bench", "report", "host", "plan", "publish", "build", "commands", "cli", "__main__")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from matrices import small
 
 from builder.errors import LockError
+from builder.files import write_text
 from builder.locking.lock import (
     Lock,
     LockedWheel,
@@ -20,7 +21,6 @@ from builder.locking.lock import (
     render,
     write_lock,
     write_reasons,
-    write_text,
 )
 from builder.matrix.cells import expand
 from builder.matrix.models import parse_matrix

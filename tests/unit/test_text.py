@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.report.text import cut, one_line, pretty, visible
+from builder.text import cut, one_line, pretty, visible
 
 
 @pytest.mark.parametrize("text", [

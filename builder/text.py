@@ -1,13 +1,18 @@
-"""Text that a model or a log wrote, made fit to be shown: nothing in it can act on its reader."""
+"""Foreign text made fit to be shown: it cannot act on its reader, and it holds no secret."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
+from collections.abc import Mapping
 
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
+URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"]+@")
+SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
+LEAST_SECRET = 8
 UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
 
 
@@ -23,6 +28,19 @@ def visible(text: str) -> str:
 
 def _unseen(sign: str) -> bool:
     return unicodedata.category(sign) in UNSEEN
+
+
+def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return ``text`` without passwords: those in URLs, and the values of secret variables.
+
+    A variable is secret by its name (``HF_TOKEN``, ``TWINE_PASSWORD``); values shorter than
+    ``LEAST_SECRET`` characters would match by chance and stay.
+    """
+    shown = URL_PASSWORD.sub(r"\1***@", text)
+    for name, value in environ.items():
+        if SECRET_NAME.search(name) and len(value) >= LEAST_SECRET:
+            shown = shown.replace(value, "***")
+    return shown
 
 
 def one_line(text: str, limit: int) -> str:

@@ -1,0 +1,59 @@
+"""Every limit on what is read from outside, in bytes and seconds, and the readers that hold it.
+
+A file that a user names, an answer of a server and the output of a program may be endless, or
+come one byte at a time. Each is read through this module or with a limit that stands here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from builder.errors import UsageError
+
+MB = 1_000_000
+CONFIG_BYTES = 4 * MB  # matrix, recipe, base recipe: hand-written; the largest here has 8 kB
+LOCK_BYTES = 16 * MB  # 200 wheels are 45 kB
+RECORD_BYTES = 32 * MB  # a level 2 record with all answers has 0.3 MB
+PATCH_BYTES = 32 * MB  # the largest diff of the field has 2 MB
+LOG_BYTES = 64 * MB  # a longer log is read at both ends
+PAGE_BYTES = 64 * MB  # one page of a package index; the largest seen has 12 MB
+ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
+PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received
+
+
+def read_file(path: Path, limit: int, what: str) -> bytes:
+    """Return the contents of a regular file of at most ``limit`` bytes.
+
+    ``what`` names the file to the user ("record", "recipe"). Raises UsageError for a folder, a
+    device, a pipe and a larger file; FileNotFoundError and other OSErrors are the caller's.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe cannot hang
+    with os.fdopen(descriptor, "rb") as handle:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UsageError(f"a {what} must be a regular file", where=str(path),
+                             next_step="name a file, not a folder, device or pipe")
+        data = handle.read(limit + 1)
+    if len(data) > limit:
+        raise UsageError(f"this {what} is larger than {limit // MB} MB", where=str(path),
+                         next_step=f"check that it really is a {what}")
+    return data
+
+
+class TooMuchError(Exception):
+    """What is read from outside went beyond its bytes or seconds; the message says which."""
+
+
+def bounded(chunks: Iterator[bytes], limit: int, seconds: float = PAGE_S) -> Iterator[bytes]:
+    """Pass ``chunks`` on; raises TooMuchError past ``limit`` bytes in all or ``seconds``."""
+    total, end = 0, time.monotonic() + seconds
+    for chunk in chunks:
+        total += len(chunk)
+        if total > limit:
+            raise TooMuchError(f"more than {limit / MB:.0f} MB")
+        if time.monotonic() > end:
+            raise TooMuchError(f"not complete after {seconds:.0f} s")
+        yield chunk
