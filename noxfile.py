@@ -1,7 +1,7 @@
-"""The front door: one line each into ``builder/``; the sessions come from the matrix.
+"""The front door: one session a verb of the command line, two for each image of the matrix.
 
-All sessions share one environment, made once and again only when ``pyproject.toml`` changes, so
-that a session which only calls the tool starts at once. ``nox -l`` works with a broken matrix.
+All sessions share one environment. It is made once, and again when ``pyproject.toml`` changes, so a
+session that only calls the tool starts at once. ``nox -l`` works with a broken matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
 def image_names() -> list[str]:
-    """Return the matrix's image names, read by pattern so that a broken matrix still lists."""
+    """Return the image names of the matrix, found by pattern so that a broken matrix lists too."""
     try:
         text = (ROOT / "matrix.toml").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -37,9 +37,9 @@ def image_names() -> list[str]:
 
 
 def run(session: nox.Session, program: str, *arguments: str) -> None:
-    """Run a program of the shared environment, which is made first where it is not as it should.
+    """Run a program of the shared environment; make the environment first where it is out of date.
 
-    The stamp is written last: an installation that was cut off is done again.
+    The stamp is written last, so an interrupted installation is done again.
     """
     recipe = sys.version.encode() + (ROOT / "pyproject.toml").read_bytes()
     wanted = hashlib.sha256(recipe).hexdigest()
@@ -73,18 +73,21 @@ def _image_verb(verb: str, image: str) -> Callable[[nox.Session], None]:
 
 
 for _name, _help in {
-    "plan": "Cells, what is locked, what a build would do (-- CELL… --json).",
-    "lock": "Resolve cells and write their locks (-- CELL… --upgrade PKG --check).",
-    "base": "Make and lock a base image.",
-    "fetch": "Fetch the locked wheels into the cache.",
-    "gate": "Judge closures without a GPU (-- CELL…, --image REF, --sarif FILE, --explain CODE).",
-    "build": "Build cells (-- CELL… --push).",
-    "smoke": "Smoke test a cell (-- CELL --level 2).",
+    "engine": "Set up Docker, buildx, arm64 emulation and a registry where they are missing.",
+    "base": "Make or find the base images (-- slim, --upgrade to renew their lock).",
+    "plan": "Show the cells, what is locked, and what a build would do (-- CELL… --json).",
+    "lock": "Resolve cells into locks/ (-- CELL… --upgrade PKG, --check).",
+    "fetch": "Download the locked wheels into the cache (-- CELL…).",
+    "gate": "Judge wheels or an image without a GPU (-- CELL…, --image REF, --explain CODE).",
+    "patch": "Show or renew what upstream patches do to each cell (-- status, -- refresh).",
+    "build": "Build the images of locked cells (-- CELL… --push).",
+    "smoke": "Run an image and judge its answers (-- CELL --level 2).",
     "bench": "Measure token rates (-- CELL --quick --baseline RECORD).",
-    "patch": "What patches come to on each cell (-- status, -- refresh).",
-    "report": "Show records of smoke runs (-- RECORD… --output page.html).",
+    "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
-    "recipe": "Show the pins (-- list, -- show RECIPE).",
+    "diagnose": "Name the failure that a server's log shows (-- LOG).",
+    "recipe": "List and show the recipes (-- list, -- show RECIPE).",
+    "cache": "Show what the cache holds, or remove what nobody needs (-- show, -- prune).",
 }.items():
     nox.session(_verb(_name, _help), name=_name, python=False, default=False)
 
@@ -92,12 +95,6 @@ for _image in image_names():
     for _name in ("build", "smoke"):
         nox.session(_image_verb(_name, _image), name=f"{_name}-{_image}", python=False,
                     default=False)
-
-
-@nox.session(python=False, default=False)
-def engine(session: nox.Session) -> None:
-    """Bring up a Docker engine with buildx, arm64 emulation and a registry where there is none."""
-    sparkyard(session, "engine", *session.posargs)
 
 
 @nox.session(python=False, default=False)
@@ -115,12 +112,12 @@ def _native() -> str:
 
 
 def install_browser(session: nox.Session) -> None:
-    """Install Chromium for the tests of pages, where there is none and no question is needed.
+    """Install Chromium for the page tests where it is missing and this user may install packages.
 
-    Elsewhere those tests are skipped, and say so; in CI a missing browser fails.
+    Elsewhere those tests are skipped and say so; in CI a missing browser fails.
     """
-    here = any(map(shutil.which, BROWSERS)) or not shutil.which("apt-get")
-    if here or not (os.geteuid() == 0 or "CI" in os.environ):
+    present = any(map(shutil.which, BROWSERS)) or not shutil.which("apt-get")
+    if present or not (os.geteuid() == 0 or "CI" in os.environ):
         return
     root = [] if os.geteuid() == 0 else ["sudo"]
     for words in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
