@@ -1,6 +1,6 @@
 """The gate of a whole closure beside reading it once: `python benchmarks/gate.py [CELL]`.
 
-CELL (default ``tf5-slim``) must be fetched. Each figure is a ratio of two runs on this machine, one
+CELL (default ``tf5``) must be fetched. Each figure is a ratio of two runs on this machine, one
 after the other, wheels in the page cache as far as memory goes: the gate with nothing known, a
 plain program that reads and inflates every member of the same wheels, the gate again, and NVIDIA's
 `cuobjdump --list-elf --list-ptx` and `nm -D` over the same ELF files (unpacked beforehand, which is
@@ -82,7 +82,7 @@ def empty_cache(folder: Path) -> Path:
 
 def cuobjdump(folder: Path) -> Path:
     """Return NVIDIA's program, taken out of a locked wheel of triton."""
-    cell = "tf5-slim" if platform.machine() in ("aarch64", "arm64") else "cpu"
+    cell = "tf5" if platform.machine() in ("aarch64", "arm64") else "cpu"
     wheel = read_lock(ROOT / "locks" / f"{cell}.toml").wheel("triton")
     if wheel is None:
         sys.exit(f"{cell} has no triton any more")
@@ -113,7 +113,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--inflate"]:
         inflate(sys.argv[2:])
         return
-    cell = sys.argv[1] if len(sys.argv) > 1 else "tf5-slim"
+    cell = sys.argv[1] if len(sys.argv) > 1 else "tf5"
     wheels = wheels_of(cell)
     once = ran(sys.executable, __file__, "--inflate", *(path for path, _ in wheels))
     with tempfile.TemporaryDirectory() as scratch:

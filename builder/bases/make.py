@@ -90,7 +90,8 @@ def make_cuda(engine: Engine, root: Path, base: Base, name: str, platform: str,
         raise NetworkError(
             f"base {name} was not made: {base.source} cannot be pulled here\n{error.what}",
             where=f"bases.{name}.source",
-            next_step="make it where NVIDIA's registry answers, or build on --base slim") from error
+            next_step="make it where NVIDIA's registry answers, or build the "
+                      "image's cell on the base slim") from error
     return _cuda_facts(engine, root, base, name, platform, reference)
 
 

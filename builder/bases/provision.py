@@ -147,7 +147,7 @@ def _cuda(workspace: Workspace, engine: Engine, base: Base, key: Key,
         raise NetworkError(f"base {key[0]} is locked, but neither engine nor registry has it",
                            where=image_tag(workspace.registry, locked),
                            next_step="name a registry that has it: SPARKYARD_REGISTRY; or "
-                                     "build on --base slim")
+                                     "build the image's cell on the base slim")
     made = make_cuda(engine, workspace.root, base, *key, workspace.registry)
     return _keep_local(workspace, engine, made.model_copy(
         update={"unlocked": "made on this machine, not committed"}))

@@ -128,8 +128,8 @@ def _on_base(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None
     if base is None:
         return (Finding(
             "base-unknown", "", "the base was never seen here, so libraries, symbols and the "
-            "toolchain were not judged", "gate it where the base can be had, or on another: "
-            "--base slim", Severity.WARNING),)
+            "toolchain were not judged", "gate it where the base can be had, or gate the image's "
+            "cell on the base slim", Severity.WARNING),)
     target = Target(asked.python, asked.machine, asked.gpu is not None, asked.whole)
     tools = check_toolchain(wheels, base, whole=asked.whole) if asked.gpu else ()
     return (*check_abi(wheels, base, target), *tools)

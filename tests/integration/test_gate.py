@@ -69,7 +69,7 @@ def errors(name: str, wheels: dict[str, WheelFacts], on: BaseFacts | None = None
     return [one for one in report.errors if one.code != "unmet-requirement"]
 
 
-@pytest.mark.parametrize("name", ["tf5-slim", "cpu", "cpu-arm64"])
+@pytest.mark.parametrize("name", ["tf5", "cpu", "cpu-arm64"])
 def test_a_committed_closure_raises_no_alarm(
         name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "gate.sarif"
@@ -84,8 +84,7 @@ def test_a_committed_closure_raises_no_alarm(
 
 def test_tf5_says_what_runs_what_is_compiled_and_what_is_dead_weight(
         capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "gate", "tf5", "--base", "slim",
-                    "--json"]) == 0
+    assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "gate", "tf5", "--json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
     fits = {one["file"].rpartition("/")[2]: one["fit"] for one in report["covered"]}
     assert fits["_C.abi3.so"] == "same family"
@@ -99,16 +98,16 @@ def test_tf5_says_what_runs_what_is_compiled_and_what_is_dead_weight(
 
 
 def test_f4_torch_2_13_below_vllm_of_torch_2_11() -> None:
-    changed = {**closure("tf5-slim"), "torch": closure("latest-slim", "torch")["torch"]}
-    found = [one for one in errors("tf5-slim", changed) if one.number == "F4"]
+    changed = {**closure("tf5"), "torch": closure("latest", "torch")["torch"]}
+    found = [one for one in errors("tf5", changed) if one.number == "F4"]
     assert any(one.file.startswith("vllm/") for one in found)
     said = "\n".join(one.what for one in found)
     assert "at::cuda::getCurrentCUDABlasHandle()" in said
-    assert errors("tf5-slim", closure("tf5-slim")) == []
+    assert errors("tf5", closure("tf5")) == []
 
 
 def test_f5_torchaudio_2_11_beside_torch_2_10() -> None:
-    other = closure("tf5-slim", "torchaudio")["torchaudio"]
+    other = closure("tf5", "torchaudio")["torchaudio"]
     found = errors("cpu-arm64", {**closure("cpu-arm64"), "torchaudio": other})
     assert {one.wheel for one in found} == {other.file}
     assert {one.number for one in found} & {"F5", "F6"}
@@ -137,9 +136,9 @@ def test_f6_the_default_indexes_vllm_0_19_on_the_torch_that_it_resolves_to() -> 
 
 
 def test_a_lone_wheel_is_judged_as_a_part_and_a_pair_by_what_it_says_of_itself() -> None:
-    asked, on = asked_of(cell("tf5-slim")), base("tf5-slim")
+    asked, on = asked_of(cell("tf5")), base("tf5")
     markers = environment(asked.python, asked.machine)
-    whole = closure("tf5-slim")
+    whole = closure("tf5")
     parts = dataclasses.replace(asked, whole=False)
     assert is_whole(list(whole.values()), markers)
     assert not is_whole([whole["vllm"]], markers)
@@ -147,19 +146,19 @@ def test_a_lone_wheel_is_judged_as_a_part_and_a_pair_by_what_it_says_of_itself()
     assert alone.errors == ()
     assert sum(one.code == "not-a-closure" for one in alone.findings) == 1
     assert judge(parts, [whole["vllm"], whole["torch"]], on).errors == ()
-    wrong = judge(parts, [whole["vllm"], closure("latest-slim", "torch")["torch"]], on)
+    wrong = judge(parts, [whole["vllm"], closure("latest", "torch")["torch"]], on)
     assert {one.number for one in wrong.errors} == {"", "F4"}
     assert "at::cuda::getCurrentCUDABlasHandle()" in "".join(one.what for one in wrong.errors)
 
 
 def test_f3_a_cpu_torch_below_a_vllm_for_cuda() -> None:
-    changed = {**closure("tf5-slim"), "torch": closure("cpu-arm64", "torch")["torch"]}
-    found = errors("tf5-slim", changed)
+    changed = {**closure("tf5"), "torch": closure("cpu-arm64", "torch")["torch"]}
+    found = errors("tf5", changed)
     assert {"libtorch_cuda.so"} <= {one.expected for one in found if one.number == "F6"}
 
 
 def test_f27_without_nvcc() -> None:
-    without = {name: one for name, one in closure("tf5-slim").items()
+    without = {name: one for name, one in closure("tf5").items()
                if name != "nvidia-cuda-nvcc"}
-    found = errors("tf5-slim", without)
+    found = errors("tf5", without)
     assert {"nvcc", "ptxas"} <= {one.expected for one in found if one.number == "F27"}

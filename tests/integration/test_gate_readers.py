@@ -40,7 +40,7 @@ def fetched(lock: Lock, *names: str) -> dict[str, tuple[Path, str]]:
 
 @pytest.fixture(scope="module")
 def wheels() -> dict[str, tuple[Path, str]]:
-    return fetched(read_lock(LOCKS / "tf5-slim.toml"), *READ)
+    return fetched(read_lock(LOCKS / "tf5.toml"), *READ)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ class Cuobjdump:
 
     def __init__(self, folder: Path) -> None:
         native = platform.machine() in ("aarch64", "arm64")
-        lock = read_lock(LOCKS / ("tf5-slim.toml" if native else "cpu.toml"))
+        lock = read_lock(LOCKS / ("tf5.toml" if native else "cpu.toml"))
         wheel, _ = fetched(lock, "triton")["triton"]
         with zipfile.ZipFile(wheel) as opened:
             self._program = Path(opened.extract("triton/backends/nvidia/bin/cuobjdump", folder))

@@ -31,7 +31,7 @@ def a_base(unlocked: str = "") -> LockedBase:
 
 
 def a_plan(version: str = "0.20.2", unlocked: str = ""):
-    cell = CELLS["tf5-slim"]
+    cell = CELLS["tf5"]
     return plan_image(cell, a_lock(cell, version), a_base(unlocked), "r/base@" + DIGEST, "r", ROOT)
 
 
@@ -46,7 +46,7 @@ def test_another_wheel_gives_other_inputs_and_another_immutable_tag() -> None:
 
 
 def test_the_tag_says_what_is_inside() -> None:
-    assert a_plan().tag.startswith("r/tf5:tf5-slim-0.20.2-")
+    assert a_plan().tag.startswith("r/tf5:tf5-0.20.2-")
 
 
 def test_a_local_version_makes_a_valid_tag() -> None:
@@ -66,7 +66,7 @@ def test_labels_name_versions_and_lock() -> None:
 
 
 def test_cuda_cells_name_the_compiler_of_their_base() -> None:
-    slim, cuda = environment(CELLS["tf5-slim"]), environment(CELLS["tf5"])
+    slim, cuda = environment(CELLS["tf5"]), environment(CELLS["tf5-cuda"])
     assert slim["CUDA_HOME"].endswith("/site-packages/nvidia/cu13")
     assert cuda["CUDA_HOME"] == "/usr/local/cuda"
     assert slim["TORCH_CUDA_ARCH_LIST"] == "12.1a"

@@ -261,7 +261,7 @@ def test_a_locked_cuda_base_out_of_reach_is_a_plain_error(workspace: Workspace,
     engine.down = True
     with pytest.raises(NetworkError) as caught:
         bases.ensure(workspace, as_engine(engine), key)
-    assert "--base slim" in caught.value.next_step
+    assert "on the base slim" in caught.value.next_step
 
 
 def test_bases_are_chosen_by_name_and_platform(workspace: Workspace) -> None:

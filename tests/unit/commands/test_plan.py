@@ -25,15 +25,15 @@ def test_json_is_the_only_output_and_names_every_cell(
         matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--matrix", str(matrix), "plan", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert {"tf5", "tf5-slim", "cpu", "cpu-arm64-0.19-tf4"} <= {
+    assert {"tf5", "tf5-cuda", "cpu", "cpu-arm64-0.19-tf4"} <= {
         cell["id"] for cell in document["cells"]}
     assert not (matrix.parent / "cache").exists()  # a plan changes nothing
 
 
 def test_cells_are_chosen_by_glob_and_base(
         matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--matrix", str(matrix), "plan", "tf5", "--base", "slim", "--json"]) == 0
-    assert [cell["id"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["tf5-slim"]
+    assert cli.run(["--matrix", str(matrix), "plan", "tf5", "--base", "cuda", "--json"]) == 0
+    assert [cell["id"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["tf5-cuda"]
     assert cli.run(["--matrix", str(matrix), "plan", "cpx"]) == 2
     assert 'perhaps you meant "cpu"' in capsys.readouterr().err
 

@@ -54,9 +54,9 @@ def test_what_names_a_record(three: list[Path], name: str, number: int,
 
 def test_a_file_anywhere_names_a_record(tmp_path: Path, folder: Path,
                                         capsys: pytest.CaptureFixture[str]) -> None:
-    path = kept(tmp_path / "elsewhere", "tf5-slim", 1)
+    path = kept(tmp_path / "elsewhere", "tf5", 1)
     assert cli.run(["report", str(path)]) == 0
-    assert shown(capsys)[0].startswith("smoke tf5-slim,")
+    assert shown(capsys)[0].startswith("smoke tf5,")
 
 
 def test_several_records_are_a_table_each(three: list[Path],

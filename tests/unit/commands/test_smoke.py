@@ -23,7 +23,7 @@ CPU = read_lock(ROOT / "locks" / "cpu.toml")
 
 @pytest.mark.parametrize(("cell", "host", "level"), [
     ("cpu", "linux/amd64", "2"), ("cpu", "linux/arm64", "1b"), ("cpu-arm64", "linux/arm64", "2"),
-    ("tf5-slim", "linux/arm64", "1a"), ("tf5-slim", "linux/amd64", "1a")])
+    ("tf5", "linux/arm64", "1a"), ("tf5", "linux/amd64", "1a")])
 def test_the_highest_level_that_a_host_can_show(cell: str, host: str, level: str) -> None:
     cells = {cell.id: cell for cell in open_workspace(ROOT / "matrix.toml").cells}
     assert default_level(cells[cell], host) == level
@@ -49,7 +49,7 @@ def test_an_engine_without_a_gpu_is_told_as_such() -> None:
 
 def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
         capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*MATRIX, "smoke", "tf5-slim", "--level", "1b"]) == 2
+    assert run([*MATRIX, "smoke", "tf5", "--level", "1b"]) == 2
     assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err
 
 

@@ -20,7 +20,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "fixtures" / "sarif-subset.json
 HOPPER = Code(Form.SASS, 90, "a", 1, 900_000)
 
 
-def a_report(subject: str = "tf5-slim", *codes: Code) -> GateReport:
+def a_report(subject: str = "tf5", *codes: Code) -> GateReport:
     """Return a report with errors of a file, of a wheel and of the closure, and a note."""
     wheel = a_wheel("vllm", requires=("absent",), damage=(Damage("set-id", "bin/x", "mode 4755"),),
                     elves=(ElfFacts("vllm/kernels.so", "aarch64", cuda=codes or (HOPPER,)),
@@ -29,7 +29,7 @@ def a_report(subject: str = "tf5-slim", *codes: Code) -> GateReport:
     return judge(Asked(subject, "3.11", "aarch64", "sm_121", "2.36"), [wheel], a_base())
 
 
-@pytest.mark.parametrize("subject", ["tf5-slim", "3 wheels", "registry:5000/team/tf5:a b"])
+@pytest.mark.parametrize("subject", ["tf5", "3 wheels", "registry:5000/team/tf5:a b"])
 def test_sarif_is_valid(subject: str) -> None:
     log = report_gate.sarif([a_report(subject)])
     jsonschema.validate(log, SCHEMA)
@@ -51,15 +51,15 @@ def test_the_schema_can_refuse() -> None:
 
 
 def test_no_two_results_have_the_same_fingerprint() -> None:
-    results = report_gate.sarif([a_report(), a_report("latest-slim")])["runs"][0]["results"]
+    results = report_gate.sarif([a_report(), a_report("latest")])["runs"][0]["results"]
     marks = [json.dumps(one["partialFingerprints"]) for one in results]
     assert len(marks) == len(set(marks)) > 5
 
 
 def test_a_finding_points_to_its_wheel_in_the_lock(tmp_path: Path) -> None:
-    report = a_report("tf5-slim")
+    report = a_report("tf5")
     wheel = next(one.wheel for one in report.findings if one.wheel)
-    (tmp_path / "tf5-slim.toml").write_text(f'[a]\n[b]\nfile = "x-{wheel}"\nfile = "{wheel}"\n')
+    (tmp_path / "tf5.toml").write_text(f'[a]\n[b]\nfile = "x-{wheel}"\nfile = "{wheel}"\n')
     for folder, expected in ((tmp_path, {1, 4}), (tmp_path / "no", {1}), (None, {1})):
         results = report_gate.sarif([report], folder)["runs"][0]["results"]
         lines = {one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results}
@@ -76,11 +76,11 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
 
 def test_the_table_names_what_runs_and_what_is_dead_weight(
         capsys: pytest.CaptureFixture[str]) -> None:
-    report_gate.show(a_report("tf5-slim", Code(Form.SASS, 121, "", 1, 2_000_000), HOPPER))
+    report_gate.show(a_report("tf5", Code(Form.SASS, 121, "", 1, 2_000_000), HOPPER))
     out = capsys.readouterr().out
     assert "native 2.0 MB" in out
     assert "dead weight 1.8 MB" in out
-    assert out.splitlines()[-1].startswith("FAILED: gate tf5-slim on slim: 1 wheel, ")
+    assert out.splitlines()[-1].startswith("FAILED: gate tf5 on slim: 1 wheel, ")
 
 
 def test_a_verdict_without_errors_says_so() -> None:

@@ -85,9 +85,9 @@ def test_long_answers_are_cut_and_say_so() -> None:
 
 
 def test_several_records_are_chapters() -> None:
-    page = markdown([full_record(), full_record(cell="tf5-slim", where="gb10")])
+    page = markdown([full_record(), full_record(cell="tf5", where="gb10")])
     assert re.findall("^## .*$", page, flags=re.MULTILINE) == [
-        "## FAILED: smoke cpu, level 2", "## FAILED: smoke tf5-slim, level 2"]
+        "## FAILED: smoke cpu, level 2", "## FAILED: smoke tf5, level 2"]
     assert page.count("not verified on GB10") == 1
 
 
