@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 
-from builder.cli import run
+from builder.errors import INTERRUPTED_EXIT_CODE
 
 
 def main() -> int:
     """Run the command line of this process and return its exit code.
 
-    A request to end (SIGTERM) cleans up as Ctrl-C does.
+    A request to end (SIGTERM) cleans up as Ctrl-C does. A character that the terminal's encoding
+    lacks is written as an escape, and never ends the program.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        from builder.cli import run  # here, as Ctrl-C may come while modules load
+
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return INTERRUPTED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder import console
+from builder.crash_report import as_error
 from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError
 
 COMMANDS = (
@@ -40,7 +41,8 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="sparkyard", description="Tested vLLM images for the NVIDIA DGX Spark.",
         epilog="Exit codes: 0 good, 1 negative verdict, 2 usage or configuration, 3 lock, "
-               "4 network, 5 engine, 6 patch, 130 interrupted.")
+               "4 network, 5 engine or disk, 6 patch, 7 internal error, 130 interrupted. In a "
+               "checkout, `./nox -s COMMAND -- OPTIONS` runs the same commands.")
     top.add_argument("--matrix", type=Path, default=Path("matrix.toml"), metavar="FILE",
                      help="the version matrix (default: ./matrix.toml)")
     top.add_argument("-v", "--verbose", action="store_true", help="show every command that is run")
@@ -52,20 +54,30 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; return its exit code. No traceback reaches a user."""
+    try:
+        return _execute(arguments)
+    except SparkyardError as error:
+        return _end(error)
+    except KeyboardInterrupt:
+        console.warn("interrupted; run the same command again to go on")
+        return INTERRUPTED_EXIT_CODE
+    except console.ReaderGoneError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` is no error
+        return 0
+    except Exception as fault:  # noqa: BLE001 - the one place where anything may come
+        return _end(as_error(fault, arguments))
+
+
+def _execute(arguments: Sequence[str]) -> int:
     # Only the module that is asked for is imported: the Docker client alone costs half a second.
     asked = [name for name in COMMANDS if name in arguments]
     options = parser(asked or COMMANDS).parse_args(arguments)
     console.set_verbose(options.verbose)
-    try:
-        code: int = options.execute(options)
-        sys.stdout.flush()
-    except SparkyardError as error:
-        console.show_error(error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        console.warn("interrupted; run the same command again to go on")
-        return INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` is no error
-        return 0
+    code: int = options.execute(options)
+    console.flush()
     return code
+
+
+def _end(error: SparkyardError) -> int:
+    console.show_error(error)
+    return error.exit_code

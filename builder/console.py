@@ -1,7 +1,11 @@
-"""The one way to speak: narration on standard error, documents on standard output.
+"""The one way to the terminal: narration on standard error, results on standard output.
 
 Standard output carries only what a command was asked for (a table, one JSON document); all
 narration goes to standard error, with live progress on a terminal and plain lines elsewhere.
+
+Whatever is printed may hold foreign text: a model's answer, a file name, a server's message. So
+every line is cleaned here, in one place: control characters are written out, and secrets are
+removed (``builder.text``).
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -26,19 +30,26 @@ from rich.progress import (
 )
 
 from builder.errors import ConfigError, SparkyardError
+from builder.text import is_unseen, redact, visible
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our output has closed it (``| head``). A pipe to another program is no case."""
 
 
 class _Pipe(Console):
     """A console whose reader may go away: ``builder.cli`` decides what that means, not rich."""
 
     def on_broken_pipe(self) -> None:
-        """Raise what the system said; rich itself would end the program with status 1."""
-        raise BrokenPipeError
+        """Raise our own error; rich itself would end the program with status 1."""
+        raise ReaderGoneError
 
 
 OUT = _Pipe(highlight=False, soft_wrap=True)
 ERR = _Pipe(stderr=True, highlight=False, soft_wrap=True)
 PLAIN_INTERVAL_S = 5.0  # how often a plain progress line is written where there is no terminal
+TABLE_WIDTH = 160  # of a table in a file or a CI log; on a terminal no cell is cut
+LEAST_CELL = 72  # room for a digest, which is worth nothing when it is cut
 
 _verbose = os.environ.get("SPARKYARD_VERBOSE", "") not in ("", "0")
 
@@ -49,61 +60,114 @@ def set_verbose(verbose: bool) -> None:
     _verbose = _verbose or verbose
 
 
+def clean(text: str) -> str:
+    """Return ``text`` as it may be shown: no control characters but newline and tab, no secrets."""
+    return visible(redact(text))
+
+
 def debug(message: str) -> None:
     """Write detail that only ``-v`` shows."""
     if _verbose:
-        ERR.print(message, style="dim", markup=False)
+        ERR.print(clean(message), style="dim", markup=False)
 
 
 def info(message: str) -> None:
-    """Write one line of narration."""
-    ERR.print(message, markup=False)
+    """Write narration, a line or a few."""
+    ERR.print(clean(message), markup=False)
 
 
 def warn(message: str) -> None:
     """Write one line that the user should not miss."""
-    ERR.print(f"warning: {message}", style="yellow", markup=False)
+    ERR.print(clean(f"warning: {message}"), style="yellow", markup=False)
 
 
 def document(value: Any) -> None:
-    """Print ``value`` as the one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    """Print ``value``, without secrets, as the one JSON document on standard output.
+
+    Control characters are escaped, so that a program reads the same text and a terminal is safe.
+    """
+    text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
+    _write(sys.stdout, "".join(json.dumps(char)[1:-1] if is_unseen(char) and char != "\n" else char
+                               for char in text) + "\n")
 
 
 def out(text: str) -> None:
-    """Print the text a command was asked for, unchanged, on standard output."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    """Print the text that a command was asked for on standard output."""
+    _write(sys.stdout, clean(text if text.endswith("\n") else text + "\n"))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
           *, stderr: bool = False) -> None:
     """Print a small table; a summary of a long run goes to standard error.
 
-    Lines are never folded or cut, so that they can be searched and copied.
+    On a terminal lines are never folded or cut, so that they can be searched and copied. Elsewhere
+    a table is at most ``TABLE_WIDTH`` wide: its widest cells are cut, and a last line says so.
     """
-    lines = [[str(cell) for cell in row] for row in (columns, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines = [[" ".join(clean(str(cell)).splitlines()) for cell in row] for row in (columns, *rows)]
     console = ERR if stderr else OUT
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if not console.is_terminal:
+        widths = _narrowed(widths)
     if title:
-        console.print(title, style="italic", markup=False)
+        console.print(clean(title), style="italic", markup=False)
+    cut = 0
     for number, line in enumerate(lines):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        cut += sum(len(cell) > width for cell, width in zip(line, widths, strict=True))
+        text = "  ".join(_fitted(cell, width) for cell, width in zip(line, widths, strict=True))
         console.print(text.rstrip(), style=None if number else "bold", markup=False)
+    if cut:
+        console.print(f"({cut} long cells end in …: the record, JSON output or a terminal shows "
+                      "them whole)", markup=False)
 
 
 def show_error(error: SparkyardError) -> None:
     """Print one error: what, where, what to do next."""
-    ERR.print(f"error: {error.what}", style="bold red", markup=False)
+    ERR.print(clean(f"error: {error.what}"), style="bold red", markup=False)
     if isinstance(error, ConfigError):
         for problem in error.problems:
             hint = f"  -> {problem.next_step}" if problem.next_step else ""
-            ERR.print(f"  {problem.where}: {problem.what}{hint}", markup=False)
+            ERR.print(clean(f"  {problem.where}: {problem.what}{hint}"), markup=False)
     elif error.where:
-        ERR.print(f"  where: {error.where}", markup=False)
+        ERR.print(clean(f"  where: {error.where}"), markup=False)
     if error.next_step:
-        ERR.print(f"  next:  {error.next_step}", markup=False)
+        ERR.print(clean(f"  next:  {error.next_step}"), markup=False)
+
+
+def flush() -> None:
+    """Hand on what standard output still buffers; raises ReaderGoneError."""
+    _write(sys.stdout, "")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+
+
+def _redacted(value: Any) -> Any:
+    """Return a JSON value with ``redact`` applied to every text in it."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {_redacted(key): _redacted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return value
+
+
+def _narrowed(widths: Sequence[int]) -> list[int]:
+    """Return ``widths`` made to fit ``TABLE_WIDTH`` by taking from the widest columns."""
+    fitting = list(widths)
+    gaps = 2 * (len(fitting) - 1)
+    while sum(fitting) + gaps > TABLE_WIDTH and max(fitting) > LEAST_CELL:
+        fitting[fitting.index(max(fitting))] -= 1
+    return fitting
+
+
+def _fitted(cell: str, width: int) -> str:
+    return cell.ljust(width) if len(cell) <= width else cell[:width - 2] + " …"
 
 
 def size(count: float) -> str:
@@ -130,7 +194,7 @@ class Meter:
         """Start at zero of ``total`` (None where it is unknown)."""
         self.title, self.total, self.unit, self.done = title, total, unit, 0.0
         self._live = live
-        self._task: TaskID | None = live.add_task(title, total=total) if live else None
+        self._task: TaskID | None = live.add_task(clean(title), total=total) if live else None
         self._last = time.monotonic()
 
     def advance(self, amount: float, note: str = "") -> None:
@@ -138,7 +202,7 @@ class Meter:
         self.done += amount
         if self._live is not None and self._task is not None:
             self._live.update(self._task, completed=self.done,
-                              description=f"{self.title} {note}".rstrip())
+                              description=clean(f"{self.title} {note}".rstrip()))
         elif time.monotonic() - self._last >= PLAIN_INTERVAL_S:
             self._last = time.monotonic()
             info(f"{self.title}: {self._share()} {note}".rstrip())
@@ -156,8 +220,8 @@ def progress(title: str, total: float | None = None, *, unit: str = "bytes") -> 
         info(f"{title} …")
         yield Meter(title, total, None, unit)
         return
-    columns = [TextColumn("{task.description}"), BarColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn()]
     extra = ([DownloadColumn(), TransferSpeedColumn()] if unit == "bytes"
-             else [TextColumn("{task.completed:.0f} " + unit)])
+             else [TextColumn("{task.completed:.0f} " + unit, markup=False)])
     with Progress(*columns, *extra, TimeElapsedColumn(), console=ERR, transient=True) as live:
         yield Meter(title, total, live, unit)

@@ -22,6 +22,9 @@ PATCH_BYTES = 32 * MB  # the largest diff of the field has 2 MB
 LOG_BYTES = 64 * MB  # a longer log is read at both ends
 PAGE_BYTES = 64 * MB  # one page of a package index; the largest seen has 12 MB
 ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
+OUTPUT_BYTES = 64 * MB  # what a program prints that we run; the longest, a bake, has under 1 MB
+LINE_BYTES = 1 * MB  # one line of a program or a server that is read line by line
+SETTINGS_BYTES = 1 * MB  # a small file of our own in the cache: stamp, key, ledger, marker
 PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received
 
 

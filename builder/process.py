@@ -1,10 +1,12 @@
-"""The one subprocess wrapper: echoes the command, quoted, and turns failures into errors."""
+"""The one way to run a program: the command is echoed, output is limited, failures are errors."""
 
 from __future__ import annotations
 
 import os
+import selectors
 import shlex
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,13 @@ from typing import IO
 
 from builder import console
 from builder.errors import SparkyardError, UsageError
+from builder.errors import command as our_command
+from builder.limits import LINE_BYTES, MB, OUTPUT_BYTES, TooMuchError
+
+OVERDUE = 124  # the status of a command that was ended because it took too long, as of timeout(1)
+_TAIL_CHARS = 4_000
+_CHUNK_BYTES = 1 << 16
+_PIPE_BYTES = 512  # what a pipe that is ready for writing takes without blocking
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class CommandError(SparkyardError):
 
     def __init__(self, result: Result) -> None:
         """Show the command and the last lines that it printed."""
-        tail = "\n".join((result.stderr or result.stdout).strip().splitlines()[-15:])
+        tail = "\n".join((result.stderr or result.stdout).strip().splitlines()[-15:])[-_TAIL_CHARS:]
         super().__init__(
             f"{result.command[0]} ended with status {result.returncode}\n{tail}",
             where=shlex.join(result.command),
@@ -51,28 +60,102 @@ def run(
     stdin: bytes | None = None,
     timeout: float | None = None,
     cwd: Path | None = None,
+    limit: int = OUTPUT_BYTES,
 ) -> Result:
     """Run ``command`` (never through a shell), capture both streams, return the result.
 
-    Raises CommandError when ``check`` and the status is not 0, UsageError when the program is
-    not installed. ``subprocess.TimeoutExpired`` is turned into CommandError with status 124.
+    Raises CommandError when ``check`` and the status is not 0, with status ``OVERDUE`` after
+    ``timeout`` seconds, and when a stream has more than ``limit`` bytes; UsageError when the
+    program is not installed.
     """
     words = tuple(str(word) for word in command)
     console.debug("$ " + shlex.join(words))
     try:
-        done = subprocess.run(
-            words, input=stdin, capture_output=True, env=merged(env), timeout=timeout, cwd=cwd,
-            check=False,
-        )
+        child = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged(env), cwd=cwd)
     except FileNotFoundError as error:
         raise _missing(words[0]) from error
-    except subprocess.TimeoutExpired as error:
-        late = Result(words, 124, _text(error.stdout), f"no end after {timeout} s")
-        raise CommandError(late) from error
-    result = Result(words, done.returncode, _text(done.stdout), _text(done.stderr))
+    try:
+        exchange = _Exchange(child, stdin, limit, timeout)
+        problem = exchange.complete()
+    finally:
+        _end(child)
+    if problem:
+        raise CommandError(Result(words, OVERDUE, exchange.text("stdout"), problem))
+    result = Result(words, child.returncode, exchange.text("stdout"), exchange.text("stderr"))
     if check and result.returncode != 0:
         raise CommandError(result)
     return result
+
+
+class _Exchange:
+    """Feeds a child and reads both of its streams, until it ends or must be ended."""
+
+    def __init__(self, child: subprocess.Popen[bytes], stdin: bytes | None, limit: int,
+                 timeout: float | None) -> None:
+        self._child, self._limit = child, limit
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._late = f"it did not end within {timeout:g} s" if timeout is not None else ""
+        self._input = memoryview(stdin or b"")
+        self._texts = {"stdout": bytearray(), "stderr": bytearray()}
+
+    def text(self, stream: str) -> str:
+        """Return what came on ``stdout`` or ``stderr``."""
+        return _text(bytes(self._texts[stream]))
+
+    def complete(self) -> str:
+        """Exchange everything; return why the child must be ended, or nothing where it ended."""
+        with selectors.DefaultSelector() as waiting:
+            for name in self._texts:
+                waiting.register(getattr(self._child, name), selectors.EVENT_READ, name)
+            if self._child.stdin:
+                waiting.register(self._child.stdin, selectors.EVENT_WRITE, "stdin")
+            while waiting.get_map():
+                ready = waiting.select(self._left())
+                if not ready and self._left() == 0:
+                    return self._late
+                for key, _ in ready:
+                    if not self._step(key.data, key.fd):
+                        waiting.unregister(key.fileobj)
+                if any(len(text) > self._limit for text in self._texts.values()):
+                    return f"it printed more than {self._limit / MB:g} MB"
+        try:
+            self._child.wait(self._left())
+        except subprocess.TimeoutExpired:
+            return self._late
+        return ""
+
+    def _left(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def _step(self, name: str, descriptor: int) -> bool:
+        """Read or write a piece; False where the stream is at its end."""
+        if name == "stdin":
+            try:
+                self._input = self._input[os.write(descriptor, self._input[:_PIPE_BYTES]):]
+            except BrokenPipeError:  # it ended without reading all of it
+                self._input = self._input[:0]
+            if not self._input and self._child.stdin:
+                self._child.stdin.close()
+            return bool(self._input)
+        piece = os.read(descriptor, _CHUNK_BYTES)
+        self._texts[name] += piece
+        return bool(piece)
+
+
+def lines(child: subprocess.Popen[bytes], limit: int = OUTPUT_BYTES) -> Iterator[str]:
+    """Yield the lines of a streamed child as text, without their ends.
+
+    A line longer than ``LINE_BYTES`` is cut. Raises TooMuchError past ``limit`` bytes in all.
+    """
+    assert child.stdout is not None
+    total = 0
+    while line := child.stdout.readline(LINE_BYTES):
+        total += len(line)
+        if total > limit:
+            raise TooMuchError(f"more than {limit / MB:g} MB")
+        yield _text(line).rstrip("\n")
 
 
 @contextmanager
@@ -137,9 +220,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _missing(program: str) -> UsageError:
     return UsageError(
         f"the program {program} is not installed", where="PATH",
-        next_step="install it, or run `nox -s engine` for everything a build needs",
+        next_step=f"install it, or run {our_command('engine')} for everything a build needs",
     )
 
 
-def _text(data: bytes | None) -> str:
-    return (data or b"").decode("utf-8", "replace")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

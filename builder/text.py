@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
-URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@'\"]+@")
+URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]+@")
+URL_SECRET = re.compile(r"([?&][^=&\s]*(?:token|signature|secret|password|key)[^=&\s]*=)[^&\s'\"]+",
+                        re.IGNORECASE)
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
 UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
@@ -22,24 +24,28 @@ def visible(text: str) -> str:
     An escape sequence cannot drive a terminal then, a change of direction cannot turn a line
     round, and XML, which has no place for control characters at all, can hold the rest.
     """
-    return "".join(sign if sign.isprintable() or sign in "\n\t" + JOINERS or not _unseen(sign)
-                   else sign.encode("unicode_escape").decode("ascii") for sign in text)
+    if text.isprintable():
+        return text  # most lines
+    return "".join(char.encode("unicode_escape").decode("ascii")
+                   if is_unseen(char) and char not in "\n\t" else char for char in text)
 
 
-def _unseen(sign: str) -> bool:
-    return unicodedata.category(sign) in UNSEEN
+def is_unseen(char: str) -> bool:
+    """Say whether a character shows nothing but may act: control, direction, surrogate."""
+    return not (char.isprintable() or char in JOINERS) and unicodedata.category(char) in UNSEEN
 
 
 def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return ``text`` without passwords: those in URLs, and the values of secret variables.
+    """Return ``text`` without passwords and tokens: in URLs, and the values of secret variables.
 
     A variable is secret by its name (``HF_TOKEN``, ``TWINE_PASSWORD``); values shorter than
     ``LEAST_SECRET`` characters would match by chance and stay.
     """
-    shown = URL_PASSWORD.sub(r"\1***@", text)
-    for name, value in environ.items():
-        if SECRET_NAME.search(name) and len(value) >= LEAST_SECRET:
-            shown = shown.replace(value, "***")
+    shown = URL_SECRET.sub(r"\1***", URL_PASSWORD.sub(r"\1***@", text))
+    secrets = [value for name, value in environ.items()
+               if SECRET_NAME.search(name) and len(value) >= LEAST_SECRET]
+    for value in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
+        shown = shown.replace(value, "***")
     return shown
 
 

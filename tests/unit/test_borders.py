@@ -29,7 +29,8 @@ ORDER = (
     "config_file", "files", "tarball", "matrix", "workspace", "indexes", "locking", "store",
     "fetch", "engine", "debian", "binaries", "bases", "gate", "layers", "patches", "recipes",
     "image", "record", "diagnose",
-    "smoke", "bench", "report", "host", "plan", "publish", "build", "commands", "cli", "__main__")
+    "smoke", "bench", "report", "host", "plan", "publish", "build", "commands", "crash_report",
+    "cli", "__main__")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),

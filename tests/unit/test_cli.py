@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,11 @@ def run(monkeypatch: pytest.MonkeyPatch, action: Callable[[argparse.Namespace], 
     return cli.run(["plan"])
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path))
+
+
 @pytest.mark.parametrize(("error", "code"), [
     (errors.VerdictError("x"), 1),
     (errors.UsageError("x"), 2),
@@ -36,6 +42,14 @@ def run(monkeypatch: pytest.MonkeyPatch, action: Callable[[argparse.Namespace], 
     (errors.EngineError("x"), 5),
     (errors.DiskError("x"), 5),
     (errors.PatchError("x"), 6),
+    (errors.InternalError("x"), 7),
+    (ZeroDivisionError("x"), 7),
+    (BrokenPipeError("a child's pipe, not our reader's"), 7),
+    (RecursionError(), 2),
+    (MemoryError(), 5),
+    (OSError(errno.ENOSPC, "No space left on device"), 5),
+    (PermissionError(errno.EACCES, "Permission denied", "/x"), 2),
+    (OSError(errno.EROFS, "Read-only file system", "/x"), 2),
     (KeyboardInterrupt(), 130),
 ])
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -44,7 +58,9 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         raise error
 
     assert run(monkeypatch, fail) == code
-    assert "Traceback" not in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "Traceback" not in shown
+    assert len([line for line in shown.splitlines() if line.startswith(("error:", "warn"))]) == 1
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -20,12 +21,71 @@ def test_a_document_is_the_only_thing_on_standard_output(
     assert captured.err == "narration\nwarning: careful\n"
 
 
-def test_table_lines_are_never_folded_and_brackets_are_text(
-        capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_a_terminal_table_lines_are_never_folded_or_cut(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.OUT, "_force_terminal", True)
     console.table("", ["a", "b"], [["x" * 300, "[red]b[/red]"], ["y", ""]])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "x" * 300 + "  [red]b[/red]"
     assert lines[2] == "y"
+
+
+def test_elsewhere_a_table_is_cut_to_a_width_and_says_so(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    console.table("", ["check", "seen", "digest"],
+                  [["boot", "x" * 400, "sha256:" + 64 * "f"], ["text", "short", ""]])
+    *lines, note = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= console.TABLE_WIDTH
+    assert "x …  sha256:" + 64 * "f" in lines[1]
+    assert note.startswith("(1 long cells end in …")
+
+
+def test_a_table_that_fits_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table("", ["a", "b"], [["x" * 150, "y"]])
+    assert capsys.readouterr().out.splitlines()[1] == "x" * 150 + "  y"
+
+
+def test_a_cell_of_two_lines_stays_in_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table("", ["a", "b"], [["one\ntwo", "x"]])
+    assert capsys.readouterr().out.splitlines()[1] == "one two  x"
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202egnp https://me:hunter22@host/?sig=1 hf_0123456789"
+
+
+@pytest.mark.parametrize("show", [
+    console.info, console.warn, console.debug, console.out,
+    lambda text: console.table(text, ["a"], [[text]]),
+    lambda text: console.table("", [text], [], stderr=True),
+    lambda text: console.show_error(UsageError(text, where=text, next_step=text)),
+    lambda text: console.show_error(ConfigError(text, [Problem(text, text, text)])),
+    console.document, lambda text: console.document({text: [text]}),
+], ids=("info", "warn", "debug", "out", "table", "head", "error", "config", "document", "key"))
+def test_foreign_text_cannot_act_and_holds_no_secret(
+        show: Callable[[str], None], capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "_verbose", True)
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789")
+    show(HOSTILE)
+    shown = "".join(capsys.readouterr())
+    assert shown.replace("\n", "").isprintable()
+    assert "owned" in shown
+    assert "hunter22" not in shown
+    assert "hf_0123456789" not in shown
+
+
+def test_a_program_reads_the_same_text_from_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a\x1b[2J\x9b\u202e\U000e0041\n\tü"
+    console.document([text])
+    assert json.loads(capsys.readouterr().out) == [text]
+
+
+def test_a_reader_that_went_away_is_told_from_other_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: str) -> int:
+        raise BrokenPipeError
+    monkeypatch.setattr("sys.stdout.write", gone, raising=False)
+    with pytest.raises(console.ReaderGoneError):
+        console.out("x")
 
 
 def test_a_table_without_rows_shows_its_columns(capsys: pytest.CaptureFixture[str]) -> None:

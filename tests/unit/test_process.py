@@ -10,6 +10,7 @@ import pytest
 
 from builder import process
 from builder.errors import UsageError
+from builder.limits import TooMuchError
 from builder.process import CommandError, run, stream
 
 
@@ -83,3 +84,33 @@ def test_a_detached_service_writes_its_log_and_lives_in_a_session_of_its_own(
             break
         time.sleep(0.05)
     assert log.read_text() == "True\n"
+
+
+def test_endless_output_is_ended_at_the_limit() -> None:
+    with pytest.raises(CommandError, match=r"more than 0\.1 MB") as caught:
+        run(["sh", "-c", "yes"], limit=100_000)
+    assert len(caught.value.result.stdout) < 300_000
+
+
+def test_a_long_line_of_an_endless_stream_is_cut_and_the_whole_is_limited() -> None:
+    code = "while True: print('x' * 3_000_000)"
+    with stream(python(code)) as child:
+        found = process.lines(child, 5_000_000)
+        assert len(next(found)) == 1_000_000
+        with pytest.raises(TooMuchError, match="more than 5 MB"):
+            list(found)
+
+
+def test_much_input_and_output_at_once_do_not_block_each_other() -> None:
+    code = "import sys; data = sys.stdin.read(); print(data); print(data, file=sys.stderr)"
+    done = run(python(code), stdin=b"y" * 2_000_000)
+    assert len(done.stdout) == len(done.stderr) == 2_000_001
+
+
+def test_a_child_that_ends_without_reading_its_input_is_no_failure() -> None:
+    assert run(python("pass"), stdin=b"z" * 2_000_000).returncode == 0
+
+
+def test_a_program_left_behind_by_the_child_does_not_hold_us_up_past_the_timeout() -> None:
+    with pytest.raises(CommandError, match=r"did not end within 0\.5 s"):
+        run(["sh", "-c", "sleep 3 & exit 0"], timeout=0.5)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.text import cut, one_line, pretty, visible
+from builder.text import cut, one_line, pretty, redact, visible
 
 
 @pytest.mark.parametrize("text", [
@@ -45,3 +45,22 @@ def test_what_is_no_document_stays_as_it_is(text: str) -> None:
 def test_a_picture_is_cut() -> None:
     request = json.dumps({"url": "data:image/png;base64," + "iVBORw0KGgo+/" * 1000 + "=="})
     assert pretty(request) == '{\n  "url": "data:image/png;base64,… 13,002 characters"\n}'
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("http://me:pw@host/x", "http://***@host/x"),
+    ("http://me:p@w@host/x", "http://***@host/x"),
+    ("https://token@host", "https://***@host"),
+    ("https://host/path@v1", "https://host/path@v1"),
+    ("https://h/x?access_token=abc&y=1", "https://h/x?access_token=***&y=1"),
+    ("https://h/x?X-Amz-Signature=abc", "https://h/x?X-Amz-Signature=***"),
+    ("mail me@host", "mail me@host")])
+def test_what_opens_a_door_is_left_out_of_addresses(text: str, shown: str) -> None:
+    assert redact(text, {}) == shown
+
+
+def test_values_of_secret_variables_are_left_out() -> None:
+    environ = {"HF_TOKEN": "hf_12345678", "HF_TOKEN_2": "hf_123456789", "USER_NAME": "somebody",
+               "API_KEY": "short"}
+    text = "hf_12345678 hf_123456789 somebody short"
+    assert redact(text, environ) == "*** *** somebody short"
