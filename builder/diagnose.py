@@ -9,26 +9,17 @@ from pathlib import Path
 from typing import Annotated
 
 import tomli
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from builder import specifiers
 from builder.config_file import shape_problems
 from builder.errors import ConfigError, Problem
-from builder.model import Frozen, Link, Pattern
+from builder.model import Frozen, Link, Pattern, Specifier
 from builder.record.check import Check, Status
 
 FILE = "known-issues.toml"
 VERSION = re.compile(r"(?:Initializing a V1 LLM engine \(v|API server version |█ +version )"
                      r"(?P<vllm>\d+(?:\.\w+)+)")
-
-
-def _specifier(text: str) -> str:
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise ValueError(f"not a version specifier: {error}") from error
-    return text
-
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -55,7 +46,7 @@ class KnownIssue(Frozen):
     when: Pattern = ""
     unless: Pattern = "(?!)"
     echo: bool = False
-    affects: Mapping[str, Annotated[str, AfterValidator(_specifier)]] = Field(default_factory=dict)
+    affects: Mapping[str, Specifier] = Field(default_factory=dict)
     explanation: Text
     remedy: Text
     until: Text
@@ -81,7 +72,7 @@ class KnownIssue(Frozen):
         """Return the known version that cannot have this fault, or nothing."""
         for name, specifier in self.affects.items():
             version = versions.get(name, "")
-            if version and not SpecifierSet(specifier).contains(version, prereleases=True):
+            if specifiers.is_exact(version) and not specifiers.allows(specifier, version):
                 return f"{name} {version} is not in {specifier}"
         return ""
 

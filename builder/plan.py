@@ -16,7 +16,7 @@ from builder.errors import LockError
 from builder.locking.base_lock import Key, LockedBase, load_bases
 from builder.locking.lock import Lock, load_for, lock_path, read_reasons
 from builder.matrix.cells import Cell
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.store.content_store import wheel_place
 
 

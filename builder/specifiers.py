@@ -1,4 +1,8 @@
-"""Version specifiers as people write them: ``0.20.2``, ``>=5.5.1,<6`` or ``*``."""
+"""Version specifiers as people write them: ``0.20.2``, ``>=5.5.1,<6`` or ``*``.
+
+The one reading of them for the matrix, recipes and known issues: a plain version means exactly
+that one, ``*`` any, and pre-releases count like every other version.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+OPERATOR = re.compile(r"[<>=!~]")
+ANY = "*"
+
 
 def specifier(text: str) -> str:
     """Accept ``0.20.2`` (exactly that), ``>=5.5.1,<6`` or ``*`` (whatever the others allow).
@@ -14,7 +21,7 @@ def specifier(text: str) -> str:
     Raises ValueError for anything else.
     """
     try:
-        SpecifierSet("" if text == "*" else text if re.match(r"[<>=!~]", text) else f"=={text}")
+        _parse(text or "empty")
     except InvalidSpecifier as error:
         raise ValueError(f"{text!r} is neither a version nor a version specifier") from error
     return text
@@ -30,15 +37,35 @@ def is_specifier(text: str) -> bool:
 
 
 def allows(spec: str, version: str) -> bool:
-    """Say whether a version is one that a specifier, as ``specifier`` accepts it, allows."""
-    text = "" if spec == "*" else spec if re.match(r"[<>=!~]", spec) else f"=={spec}"
-    return SpecifierSet(text).contains(version, prereleases=True)
+    """Say whether ``spec``, as ``specifier`` accepts it, allows a version.
+
+    What is not a single version (``>=5.5.1``, an unknown one) is never allowed by a specifier.
+    """
+    return is_exact(version) and _parse(spec).contains(version, prereleases=True)
 
 
 def is_exact(text: str) -> bool:
-    """Say whether ``text`` names one version, which an address can be made of."""
+    """Say whether ``text`` names one version."""
     try:
         Version(text)
     except InvalidVersion:
         return False
     return True
+
+
+def requirement(package: str, spec: str) -> str:
+    """Return the requirement of a package in a specifier's versions: ``vllm==0.20.2``."""
+    if spec == ANY:
+        return package
+    return package + (spec if OPERATOR.match(spec) else f"=={spec}")
+
+
+def slug(spec: str) -> str:
+    """Make a specifier fit for a cell id: ``>=5.5.1`` is ``5.5.1``, ``*`` is ``any``."""
+    return re.sub(r"[^a-z0-9.]+", "-", spec.lower()).strip("-.") or "any"
+
+
+def _parse(spec: str) -> SpecifierSet:
+    if spec in ("", ANY):
+        return SpecifierSet()
+    return SpecifierSet(spec if OPERATOR.match(spec) else f"=={spec}")

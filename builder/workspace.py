@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import Matrix, load_matrix
+from builder.matrix.load import load_matrix
+from builder.matrix.models import Matrix
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from builder.config_file import read_toml, shape_problems
 from builder.errors import ConfigError, Problem
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 RECIPE = Path("images/base/slim.toml")
 

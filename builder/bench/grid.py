@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from builder.errors import UsageError
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.record.bench import LEAST_RUNS
 
 TEMPLATE = 64  # tokens that a chat template may add beyond what was asked for

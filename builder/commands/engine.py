@@ -10,7 +10,7 @@ from builder import console
 from builder.errors import SparkyardError, UsageError
 from builder.host.plan import Step, plan
 from builder.host.setup import detect, perform, summary
-from builder.matrix.models import load_matrix
+from builder.matrix.load import load_matrix
 from builder.workspace import cache_folder
 
 DEFAULT_REGISTRY = "127.0.0.1:5000/sparkyard"

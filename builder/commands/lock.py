@@ -10,7 +10,7 @@ from builder import console
 from builder.errors import LockError, SparkyardError, UsageError
 from builder.indexes.settings import user_sources
 from builder.locking.check import check
-from builder.locking.explanations import one_line
+from builder.locking.explanations import reason_line
 from builder.locking.lock import (
     Lock,
     load_for,
@@ -109,7 +109,7 @@ def _failed(workspace: Workspace, cell: Cell, error: SparkyardError) -> Outcome:
     try:
         kept = load_for(cell, workspace.locks)
     except LockError:
-        reason = one_line(error.what, workspace.root)
+        reason = reason_line(error.what, workspace.root)
         return Outcome(cell, "not locked", None, error.exit_code, reason)
     console.warn(f"the last good lock of {cell.id} stays as it was")
     return Outcome(cell, "kept the last good lock", kept, error.exit_code)

@@ -12,7 +12,7 @@ from builder import labels as label
 from builder.errors import IntegrityError, PatchError, UsageError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
-from builder.matrix.models import json_schema
+from builder.matrix.load import json_schema
 from builder.plan import CellPlan, buildable, document, plan_cells
 from builder.workspace import Workspace, open_workspace
 

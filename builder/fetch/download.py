@@ -20,7 +20,15 @@ import requests
 
 from builder.errors import IntegrityError
 from builder.files import disk_errors
-from builder.indexes.http import CHUNK_BYTES, Client, Pace, SourceError, Stopped, chunks, patiently
+from builder.indexes.http import (
+    CHUNK_BYTES,
+    Client,
+    Pace,
+    SourceError,
+    Stopped,
+    chunks,
+    with_retries,
+)
 from builder.indexes.listings import Link, local_path
 from builder.locking.lock import LockedWheel
 
@@ -112,7 +120,7 @@ def _fill(client: Client, link: Link, wheel: LockedWheel, into: Partial, pace: P
     while into.size < wheel.size:
         before = into.size
         try:
-            patiently(lambda: _once(client, link, wheel, into, stop), pace, stop)
+            with_retries(lambda: _once(client, link, wheel, into, stop), pace, stop)
         except SourceError as failure:
             if not failure.retry or into.size - before < PROGRESS_BYTES:
                 raise

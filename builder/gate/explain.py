@@ -9,7 +9,7 @@ import tomli
 
 from builder.config_file import suggestion
 from builder.errors import UsageError
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 
 class Explanation(Frozen):

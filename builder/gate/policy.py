@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tomli
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 
 class Need(StrEnum):

@@ -14,7 +14,7 @@ from pathlib import Path
 import tomli
 from pydantic import Field
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 
 class After(Frozen):

@@ -60,7 +60,7 @@ class Pace:
         return max(pause, min(asked_s or 0.0, self.longest_s))
 
 
-def patiently(action: Callable[[], T], pace: Pace, stop: threading.Event) -> T:
+def with_retries(action: Callable[[], T], pace: Pace, stop: threading.Event) -> T:
     """Return what ``action`` returns; repeat it while its SourceError says that may help."""
     attempt = 0
     while True:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from builder.indexes.http import Client, Pace, SourceError, failures, patiently
+from builder.indexes.http import Client, Pace, SourceError, failures, with_retries
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.indexes.simple_api import ACCEPT, Listed, parse, parse_html
 from builder.matrix.models import Index
@@ -96,7 +96,7 @@ class Listings:
         if path is not None:
             return local_links(source, path)
         try:
-            return patiently(lambda: self._ask(source, page), self._pace, self._stop)
+            return with_retries(lambda: self._ask(source, page), self._pace, self._stop)
         except SourceError as failure:
             if failure.retry:  # asked again and again in vain; a 403 is about one page only
                 self._down[source.name] = failure

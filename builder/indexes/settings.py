@@ -4,7 +4,7 @@ uv reads neither ``pip.conf`` nor ``PIP_*``; most machines behind a mirror have 
 asked for its settings instead of reading ``uv.toml`` a second time, so that its discovery rules
 hold here too, and so that the built-in default index is uv's word and stands nowhere in this code.
 
-Addresses may hold credentials: show them with ``shown`` only, and never write them to a file.
+Addresses may hold credentials: they are never shown and never written to a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import uv
 
@@ -97,14 +96,6 @@ def pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
     named = {key[4:].lower(): value for key, value in environ.items() if key.startswith("PIP_")}
     settings.update({key.replace("_", "-"): value for key, value in named.items() if value})
     return settings
-
-
-def shown(address: str) -> str:
-    """Return ``address`` without the user name, password and query that it may hold."""
-    parts = urlsplit(address)
-    if not parts.netloc:
-        return address
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _uv_settings(*, own: bool) -> UvSettings:

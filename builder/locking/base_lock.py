@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from builder.errors import LockError
 from builder.files import write_text
 from builder.locking.lock import Sha256
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 UPGRADE_STEP = "make it anew: sparkyard base --upgrade"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]

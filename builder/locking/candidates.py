@@ -1,4 +1,4 @@
-"""Exactly one wheel file a package: the best for the target's tags, its size, hash and home.
+"""Exactly one wheel file a package: the best for the target's tags, its size, hash and index.
 
 The order of tags is ``packaging``'s for the cell's Python and glibc, the one that installers use;
 no tag is named here, because those of vLLM's wheels differ from release to release.
@@ -16,11 +16,11 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 from builder.errors import LockError, NetworkError
-from builder.indexes.http import Client, Pace, SourceError, chunks, patiently
+from builder.indexes.http import Client, Pace, SourceError, chunks, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.locking.lock import Lock, LockedWheel
-from builder.locking.uv import Chosen, Offer
+from builder.locking.uv import ResolvedPackage, WheelCandidate
 from builder.matrix.cells import Cell
 
 OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}  # manylinux1 and manylinux2014, the first of each
@@ -47,22 +47,22 @@ def _platforms(cell: Cell) -> Iterator[str]:
     yield f"linux_{cell.machine}"
 
 
-def best_offer(chosen: Chosen, tags: Mapping[Tag, int]) -> Offer:
+def best_candidate(package: ResolvedPackage, tags: Mapping[Tag, int]) -> WheelCandidate:
     """Return the file with the best tag, of equal ones that with the higher build number."""
-    def rank(offer: Offer) -> tuple[int, int, str, str]:
-        _, _, build, of_file = parse_wheel_filename(offer.file)
+    def rank(candidate: WheelCandidate) -> tuple[int, int, str, str]:
+        _, _, build, of_file = parse_wheel_filename(candidate.file)
         number, suffix = build or (0, "")
-        return (min(tags[tag] for tag in of_file if tag in tags), -number, suffix, offer.file)
+        return (min(tags[tag] for tag in of_file if tag in tags), -number, suffix, candidate.file)
 
-    fitting = [offer for offer in chosen.offers
-               if not tags.keys().isdisjoint(parse_wheel_filename(offer.file)[3])]
+    fitting = [candidate for candidate in package.candidates
+               if not tags.keys().isdisjoint(parse_wheel_filename(candidate.file)[3])]
     if not fitting:
-        raise LockError(f"{chosen.name} {chosen.version} has no wheel for the target",
-                        where=chosen.name, next_step="choose another version in the matrix")
+        raise LockError(f"{package.name} {package.version} has no wheel for the target",
+                        where=package.name, next_step="choose another version in the matrix")
     return min(fitting, key=rank)
 
 
-def home_of(name: str, offer: Offer, cell: Cell, user: Sources) -> str:
+def index_name(name: str, candidate: WheelCandidate, cell: Cell, user: Sources) -> str:
     """Return the name of the index where anyone finds the wheel, not where this machine did.
 
     A package that one of the cell's named indexes is there for is recorded with that name, also
@@ -70,22 +70,22 @@ def home_of(name: str, offer: Offer, cell: Cell, user: Sources) -> str:
     decides what is taken from where.
     """
     named = next((index for index, entry in cell.indexes.items() if name in entry.packages), None)
-    return named or (FIND_LINKS if is_local(offer, user) else DEFAULT_INDEX)
+    return named or (FIND_LINKS if is_local(candidate, user) else DEFAULT_INDEX)
 
 
-def is_local(offer: Offer, user: Sources) -> bool:
+def is_local(candidate: WheelCandidate, user: Sources) -> bool:
     """Say whether a file lies in (or under) one of the user's folders or pages of wheels."""
-    path = local_path(offer.url)
+    path = local_path(candidate.url)
     for link in user.find_links:
         folder = local_path(link)
         if path and folder and path.is_relative_to(folder.absolute()):
             return True
-        if not folder and offer.url.startswith(link.rpartition("/")[0]):
+        if not folder and candidate.url.startswith(link.rpartition("/")[0]):
             return True
     return False
 
 
-def lock_wheels(cell: Cell, closure: tuple[Chosen, ...], user: Sources,
+def lock_wheels(cell: Cell, closure: tuple[ResolvedPackage, ...], user: Sources,
                 previous: Lock | None) -> tuple[LockedWheel, ...]:
     """Choose each package's file and complete its size and hash; raises NetworkError.
 
@@ -95,42 +95,43 @@ def lock_wheels(cell: Cell, closure: tuple[Chosen, ...], user: Sources,
     known = {(wheel.file, wheel.sha256): wheel.size for wheel in previous.wheels
              } if previous else {}
 
-    def one(chosen: Chosen) -> LockedWheel:
-        offer = best_offer(chosen, tags)
-        size, sha256 = offer.size, offer.sha256
+    def locked(package: ResolvedPackage) -> LockedWheel:
+        candidate = best_candidate(package, tags)
+        size, sha256 = candidate.size, candidate.sha256
         if sha256 and size is None:
-            size = known.get((offer.file, sha256))
+            size = known.get((candidate.file, sha256))
         if sha256 is None or size is None:
-            sha256, size = _measure(offer, client)
-        return LockedWheel(name=chosen.name, version=chosen.version, file=offer.file,
-                           sha256=sha256, size=size, index=home_of(chosen.name, offer, cell, user))
+            sha256, size = _measure(candidate, client)
+        return LockedWheel(
+            name=package.name, version=package.version, file=candidate.file, sha256=sha256,
+            size=size, index=index_name(package.name, candidate, cell, user))
 
     with ThreadPoolExecutor(PARALLEL) as pool:
-        return tuple(pool.map(one, closure))
+        return tuple(pool.map(locked, closure))
 
 
-def _measure(offer: Offer, client: Client) -> tuple[str, int]:
+def _measure(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
     """Return sha256 and size of a file: from disk, from its headers, or by reading it all.
 
     Only the last is possible where an index gives no hash (vLLM's own pages do not).
     """
-    path = local_path(offer.url)
+    path = local_path(candidate.url)
     try:
         if path:
-            return offer.sha256 or _hash_file(path), path.stat().st_size
-        return patiently(lambda: _ask(offer, client), Pace(), threading.Event())
+            return candidate.sha256 or _hash_file(path), path.stat().st_size
+        return with_retries(lambda: _ask(candidate, client), Pace(), threading.Event())
     except (SourceError, OSError) as error:
         reason = error.reason if isinstance(error, SourceError) else error.strerror
-        raise NetworkError(f"{offer.file} cannot be measured: its index {reason}",
-                           where=offer.file, next_step="run `sparkyard lock` again") from error
+        raise NetworkError(f"{candidate.file} cannot be measured: its index {reason}",
+                           where=candidate.file, next_step="run `sparkyard lock` again") from error
 
 
-def _ask(offer: Offer, client: Client) -> tuple[str, int]:
-    if offer.sha256:
-        with client.head(offer.url) as reply:
+def _ask(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
+    if candidate.sha256:
+        with client.head(candidate.url) as reply:
             if reply.status_code == 200 and "Content-Length" in reply.headers:
-                return offer.sha256, int(reply.headers["Content-Length"])
-    with client.get(offer.url) as reply:
+                return candidate.sha256, int(reply.headers["Content-Length"])
+    with client.get(candidate.url) as reply:
         if reply.status_code != 200:
             raise SourceError(f"answered {reply.status_code}", retry=False)
         digest, size = hashlib.sha256(), 0

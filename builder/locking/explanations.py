@@ -71,7 +71,7 @@ def unsolvable(words: str, cell: Cell, user: Sources) -> LockError:
                   + (hint if len(keys) > 1 and not cell.overrides else ""))
 
 
-def one_line(reason: str, root: Path) -> str:
+def reason_line(reason: str, root: Path) -> str:
     """Return ``reason`` fit for ``unlocked.toml``: one line, no path of this machine."""
     return re.sub(r"\s+", " ", reason.replace(f"{root}/", "")).strip()
 

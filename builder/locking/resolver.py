@@ -14,13 +14,13 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from builder.errors import LockError, NetworkError
-from builder.indexes.http import Client, Pace, SourceError, patiently
+from builder.indexes.http import Client, Pace, SourceError, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, Sources
-from builder.locking.candidates import best_offer, is_local, lock_wheels, target_tags
+from builder.locking.candidates import best_candidate, is_local, lock_wheels, target_tags
 from builder.locking.explanations import plain, unsolvable
 from builder.locking.lock import Lock
-from builder.locking.uv import Chosen, Question, UvFailed, ask_uv, platform
+from builder.locking.uv import ResolutionRequest, ResolvedPackage, UvError, platform, run_resolver
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 
@@ -35,9 +35,9 @@ def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
     Raises LockError when nothing answers the matrix's wishes, or when the answer is one that
     must not be built; NetworkError naming the index that did not answer.
     """
-    silent = silent_indexes(cell, user)
-    closure = _closure(cell, user, frozenset(silent), previous, upgrade)
-    _refuse_silent_homes(cell, closure, user, silent)
+    unreachable = unreachable_indexes(cell, user)
+    closure = _closure(cell, user, frozenset(unreachable), previous, upgrade)
+    _refuse_other_sources(cell, closure, user, unreachable)
     lock = Lock(
         cell=cell.id, intent=cell.intent_digest, python=cell.base.python, platform=platform(cell),
         overrides=cell.overrides, wheels=lock_wheels(cell, closure, user, previous))
@@ -54,33 +54,33 @@ def require_good(cell: Cell, lock: Lock) -> None:
                         where=f"images.{cell.image}", next_step="change the matrix as named above")
 
 
-def silent_indexes(cell: Cell, user: Sources) -> dict[str, str]:
+def unreachable_indexes(cell: Cell, user: Sources) -> dict[str, str]:
     """Return the cell's named indexes that do not answer, each with the reason.
 
     Raises NetworkError when one of them is needed, since no folder of the user's has a wheel of
     its packages. uv would ask long and often, and call the package missing.
     """
     client = Client(user)
-    silent = {name: reason for name, index in cell.indexes.items()
-              if (reason := _silence(client, f"{index.url.rstrip('/')}/{index.packages[0]}/"))}
-    for name, reason in silent.items():
-        if not _held(cell.indexes[name].packages, user):
+    unreachable = {name: reason for name, index in cell.indexes.items()
+              if (reason := _failure_of(client, f"{index.url.rstrip('/')}/{index.packages[0]}/"))}
+    for name, reason in unreachable.items():
+        if not _may_be_in_folders(cell.indexes[name].packages, user):
             raise _not_answering(cell, name, reason)
-    return silent
+    return unreachable
 
 
-def _silence(client: Client, page: str) -> str | None:
+def _failure_of(client: Client, page: str) -> str | None:
     """Return why ``page`` cannot be had, None when its server answers (also "not here")."""
     if local_path(page):
         return None
     try:
-        patiently(lambda: client.get(page), PROBE, threading.Event()).close()
+        with_retries(lambda: client.get(page), PROBE, threading.Event()).close()
     except SourceError as error:
         return error.reason
     return None
 
 
-def _held(packages: tuple[str, ...], user: Sources) -> bool:
+def _may_be_in_folders(packages: tuple[str, ...], user: Sources) -> bool:
     """Say whether the user's folders may have wheels of ``packages``; a page is not read here."""
     for link in user.find_links:
         folder = local_path(link)
@@ -97,21 +97,21 @@ def _names(folder: Path) -> Iterator[str]:
             continue
 
 
-def _closure(cell: Cell, user: Sources, silent: frozenset[str], previous: Lock | None,
-             upgrade: tuple[str, ...]) -> tuple[Chosen, ...]:
+def _closure(cell: Cell, user: Sources, unreachable: frozenset[str], previous: Lock | None,
+             upgrade: tuple[str, ...]) -> tuple[ResolvedPackage, ...]:
     """Ask uv until every package that has a named index is bound to it (usually once)."""
-    indexes = {name: index for name, index in cell.indexes.items() if name not in silent}
-    homes = {package: name for name in reversed(indexes) for package in indexes[name].packages}
+    indexes = {name: index for name, index in cell.indexes.items() if name not in unreachable}
+    owners = {package: name for name in reversed(indexes) for package in indexes[name].packages}
     direct = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
-    bound = {package: home for package, home in homes.items() if package in direct}
+    bound = {package: index for package, index in owners.items() if package in direct}
     for _ in range(MAX_ROUNDS):
-        question = Question(cell, indexes, bound, previous, upgrade)
+        request = ResolutionRequest(cell, indexes, bound, previous, upgrade)
         try:
-            closure = ask_uv(question, user)
-        except UvFailed as failed:
+            closure = run_resolver(request, user)
+        except UvError as failed:
             raise _explained(failed, cell, user) from failed
-        more = {chosen.name: homes[chosen.name] for chosen in closure
-                if chosen.name in homes and chosen.name not in bound}
+        more = {package.name: owners[package.name] for package in closure
+                if package.name in owners and package.name not in bound}
         if not more:
             return closure
         bound |= more
@@ -119,9 +119,9 @@ def _closure(cell: Cell, user: Sources, silent: frozenset[str], previous: Lock |
                     where=f"images.{cell.image}.indexes", next_step="name the packages in requires")
 
 
-def _explained(failed: UvFailed, cell: Cell, user: Sources) -> LockError | NetworkError:
+def _explained(failed: UvError, cell: Cell, user: Sources) -> LockError | NetworkError:
     """Tell an index that does not answer from requirements that cannot be met."""
-    reason = _silence(Client(user), f"{user.default_index.rstrip('/')}/pip/")
+    reason = _failure_of(Client(user), f"{user.default_index.rstrip('/')}/pip/")
     if reason:
         return _not_answering(cell, DEFAULT_INDEX, reason)
     if failed.unsolvable:
@@ -130,17 +130,17 @@ def _explained(failed: UvFailed, cell: Cell, user: Sources) -> LockError | Netwo
                         where=f"images.{cell.image}", next_step="run `sparkyard lock` again")
 
 
-def _refuse_silent_homes(cell: Cell, closure: tuple[Chosen, ...], user: Sources,
-                         silent: Mapping[str, str]) -> None:
-    """Raise NetworkError when a package of a silent index came from anywhere but a folder.
+def _refuse_other_sources(cell: Cell, closure: tuple[ResolvedPackage, ...], user: Sources,
+                         unreachable: Mapping[str, str]) -> None:
+    """Raise NetworkError when a package of a unreachable index came from anywhere but a folder.
 
     Another index has other builds under the same name: the CPU torch in a CUDA image.
     """
     tags = target_tags(cell)
-    for chosen in closure:
-        for name, reason in silent.items():
-            if chosen.name in cell.indexes[name].packages and not is_local(
-                    best_offer(chosen, tags), user):
+    for package in closure:
+        for name, reason in unreachable.items():
+            if package.name in cell.indexes[name].packages and not is_local(
+                    best_candidate(package, tags), user):
                 raise _not_answering(cell, name, reason)
 
 

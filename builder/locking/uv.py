@@ -36,7 +36,7 @@ ALL = "*"  # "--upgrade" of everything
 
 
 @dataclass(frozen=True)
-class Offer:
+class WheelCandidate:
     """One wheel file that fits the target; ``sha256`` and ``size`` where the index says them."""
 
     url: str
@@ -50,15 +50,15 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ResolvedPackage:
     """One package of a closure: its exact version and every file of it that fits."""
 
     name: str
     version: str
-    offers: tuple[Offer, ...]
+    candidates: tuple[WheelCandidate, ...]
 
 
-class UvFailed(Exception):  # noqa: N818 - not shown: builder.resolve_reasons puts it into words
+class UvError(Exception):
     """uv ended without a closure: ``unsolvable``, or it could not do its work; its own words."""
 
     def __init__(self, result: Result) -> None:
@@ -69,7 +69,7 @@ class UvFailed(Exception):  # noqa: N818 - not shown: builder.resolve_reasons pu
 
 
 @dataclass(frozen=True)
-class Question:
+class ResolutionRequest:
     """What uv is asked: a cell, the named indexes to use, and the versions to keep.
 
     ``bound`` maps packages to the index that they must come from; ``previous`` is the lock whose
@@ -88,33 +88,33 @@ class Question:
         return tuple(dict.fromkeys((*self.cell.requirements, *self.bound)))
 
 
-def ask_uv(question: Question, user: Sources) -> tuple[Chosen, ...]:
-    """Return the closure that uv finds; raises UvFailed with its words."""
+def run_resolver(request: ResolutionRequest, user: Sources) -> tuple[ResolvedPackage, ...]:
+    """Return the closure that uv finds; raises UvError with its words."""
     with tempfile.TemporaryDirectory(prefix="sparkyard-lock-") as name:
         folder = Path(name)
-        (folder / "pyproject.toml").write_text(project(question), encoding="utf-8")
-        (folder / "overrides.txt").write_text("\n".join(overrides(question.cell)),
+        (folder / "pyproject.toml").write_text(project(request), encoding="utf-8")
+        (folder / "overrides.txt").write_text("\n".join(overrides(request.cell)),
                                               encoding="utf-8")
-        if question.previous and ALL not in question.upgrade:
-            (folder / "pylock.toml").write_text(preferences(question.previous), encoding="utf-8")
-        result = run(_command(question), env=user_environment(user), cwd=folder, check=False)
+        if request.previous and ALL not in request.upgrade:
+            (folder / "pylock.toml").write_text(preferences(request.previous), encoding="utf-8")
+        result = run(_command(request), env=user_environment(user), cwd=folder, check=False)
         if result.returncode != 0:
-            raise UvFailed(result)
+            raise UvError(result)
         return read_pylock((folder / "pylock.toml").read_text(encoding="utf-8"))
 
 
-def project(question: Question) -> str:
-    """Write the question as the ``pyproject.toml`` that uv compiles."""
+def project(request: ResolutionRequest) -> str:
+    """Write the request as the ``pyproject.toml`` that uv compiles."""
     quote = json.dumps
     lines = ["[project]", f"name = {quote(PROJECT)}", 'version = "0"',
-             f"requires-python = {quote('>=' + question.cell.base.python)}",
-             f"dependencies = {quote(list(question.requirements))}"]
-    for name, index in question.indexes.items():
+             f"requires-python = {quote('>=' + request.cell.base.python)}",
+             f"dependencies = {quote(list(request.requirements))}"]
+    for name, index in request.indexes.items():
         lines += ["[[tool.uv.index]]", f"name = {quote(name)}", f"url = {quote(index.url)}",
                   "explicit = true"]  # asked for the packages bound to it, and for nothing else
     lines += ["[tool.uv.sources]"]
     lines += [f"{package} = {{ index = {quote(index)} }}"
-              for package, index in question.bound.items()]
+              for package, index in request.bound.items()]
     return "\n".join([*lines, ""])
 
 
@@ -132,30 +132,30 @@ def preferences(previous: Lock) -> str:
     return "\n".join([*lines, ""])
 
 
-def read_pylock(text: str) -> tuple[Chosen, ...]:
+def read_pylock(text: str) -> tuple[ResolvedPackage, ...]:
     """Read the packages of a ``pylock.toml``; none of its addresses is ever written down.
 
     https://packaging.python.org/en/latest/specifications/pylock-toml/
     """
     return tuple(
-        Chosen(canonicalize_name(package["name"]), package["version"],
-               tuple(_offer(wheel) for wheel in package.get("wheels", ())))
+        ResolvedPackage(canonicalize_name(package["name"]), package["version"],
+               tuple(_candidate(wheel) for wheel in package.get("wheels", ())))
         for package in tomli.loads(text).get("packages", ()))
 
 
-def _offer(wheel: Mapping[str, Any]) -> Offer:
+def _candidate(wheel: Mapping[str, Any]) -> WheelCandidate:
     url = wheel.get("url") or Path(wheel["path"]).absolute().as_uri()
-    return Offer(url, wheel.get("hashes", {}).get("sha256"), wheel.get("size"))
+    return WheelCandidate(url, wheel.get("hashes", {}).get("sha256"), wheel.get("size"))
 
 
-def _command(question: Question) -> Sequence[str | Path]:
-    upgrade = [word for package in question.upgrade if package != ALL
+def _command(request: ResolutionRequest) -> Sequence[str | Path]:
+    upgrade = [word for package in request.upgrade if package != ALL
                for word in ("--upgrade-package", package)]
     return [
         uv.find_uv_bin(), "pip", "compile", "pyproject.toml", "--override", "overrides.txt",
         "--format", "pylock.toml", "--output-file", "pylock.toml", *upgrade,
-        "--python", sys.executable, "--python-version", question.cell.base.python,
-        "--python-platform", platform(question.cell), "--only-binary", ":all:",
+        "--python", sys.executable, "--python-version", request.cell.base.python,
+        "--python-platform", platform(request.cell), "--only-binary", ":all:",
         "--no-config", "--no-progress", "--color", "never",
     ]
 

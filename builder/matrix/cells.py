@@ -12,26 +12,25 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 from pydantic import Field
 
+from builder import specifiers
 from builder.config_file import suggestion
 from builder.errors import ConfigError, Problem, UsageError
-from builder.matrix.axes import VERSION_AXES
 from builder.matrix.models import (
     AXES,
+    VERSION_AXES,
     AxisValue,
     Base,
     Blocked,
     Combination,
-    Frozen,
     Image,
     Index,
     Matrix,
     axis_slugs,
 )
 from builder.matrix.patch import Patch
+from builder.model import Frozen
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
 
@@ -163,8 +162,8 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
         id="-".join([name, *differing]), image=name, platform=image.platform, gpu=image.gpu,
         cuda=image.cuda, base_name=choice["base"], base=base, axes=axes,
         vllm_package=image.vllm_package, requirements=_requirements(image, base, values),
-        overrides=tuple(_pin(PACKAGES[axis], value.spec) for axis, value in values.items()
-                        if value.override),
+        overrides=tuple(specifiers.requirement(PACKAGES[axis], value.spec)
+                        for axis, value in values.items() if value.override),
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
         patches=_patches(matrix, name, "-".join([name, *differing])),
@@ -176,20 +175,14 @@ def _patches(matrix: Matrix, image: str, cell: str) -> dict[str, Patch]:
             if any(fnmatchcase(image, glob) or fnmatchcase(cell, glob) for glob in patch.images)}
 
 
-def _pin(package: str, spec: str) -> str:
-    if spec == "*":
-        return package
-    return package + (spec if spec[0] in "<>=!~" else f"=={spec}")
-
-
 def _requirements(image: Image, base: Base, values: Mapping[str, AxisValue]) -> tuple[str, ...]:
     """VLLM first, then the other axes, the base's toolchain for CUDA, the image's own, and pip.
 
     pip is a member of the closure so that ``pip list`` and ``pip check`` in the image tell the
     truth; neither vLLM nor a minimal Debian brings it.
     """
-    pins = [_pin(image.vllm_package, values["vllm"].spec)]
-    pins += [_pin(PACKAGES[axis], value.spec) for axis, value in values.items()
+    pins = [specifiers.requirement(image.vllm_package, values["vllm"].spec)]
+    pins += [specifiers.requirement(PACKAGES[axis], value.spec) for axis, value in values.items()
              if axis != "vllm"]
     if image.cuda:
         pins += [text.replace("{cuda}", image.cuda) for text in base.toolchain]
@@ -213,14 +206,8 @@ def _blocked(matrix: Matrix, image: str, axes: Mapping[str, str]) -> Blocked | N
 
 
 def _within(value: str | None, spec: str | None) -> bool:
-    """Say whether an axis value is one that ``spec`` names; ranges are not decided here."""
+    """Say whether an axis value is one that ``spec`` names; a range is named by itself only."""
     if spec is None:
         return True
-    if value is None:
-        return False
-    if value == spec:
-        return True
-    try:
-        return Version(value) in SpecifierSet(spec)
-    except ValueError:
-        return False
+    return value is not None and (value == spec or (
+        specifiers.is_specifier(spec) and specifiers.allows(spec, value)))

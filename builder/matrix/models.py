@@ -6,24 +6,28 @@ the name that was probably meant.
 
 from __future__ import annotations
 
-from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from builder.config_file import read_toml, shape_problems
-from builder.errors import ConfigError
-from builder.matrix import axes
-from builder.matrix.axes import AXES as AXES
+from builder import specifiers
 from builder.matrix.patch import Patch
-from builder.matrix.references import wrong_names
-from builder.model import Frozen as Frozen
-from builder.model import Link as Link
-from builder.model import Name as Name
-from builder.model import Platform
-from builder.model import RequirementText as RequirementText
-from builder.model import Specifier as Specifier
+from builder.model import Frozen, Link, Name, Platform, RequirementText, Specifier
+
+AXES = ("base", "torch", "vllm", "flashinfer", "transformers")
+VERSION_AXES = AXES[1:]
+
+
+def as_values(raw: Any) -> Any:
+    """Read an axis as written (a value, a table or a list of both) as a list of tables."""
+    items = raw if isinstance(raw, list | tuple) else [raw]
+    return [{"spec": item} if isinstance(item, str) else item for item in items]
+
+
+def as_names(raw: Any) -> Any:
+    """Read one name or a list of names as a list."""
+    return [raw] if isinstance(raw, str) else raw
 
 
 def _index_address(text: str) -> str:
@@ -76,11 +80,11 @@ class AxisValue(Frozen):
     @property
     def slug(self) -> str:
         """Return the value's part of a cell id: its name, or its spec made fit for one."""
-        return self.name or axes.slug(self.spec)
+        return self.name or specifiers.slug(self.spec)
 
 
-Axis = Annotated[tuple[AxisValue, ...], BeforeValidator(axes.values), Field(min_length=1)]
-BaseAxis = Annotated[tuple[str, ...], BeforeValidator(axes.names), Field(min_length=1)]
+Axis = Annotated[tuple[AxisValue, ...], BeforeValidator(as_values), Field(min_length=1)]
+BaseAxis = Annotated[tuple[str, ...], BeforeValidator(as_names), Field(min_length=1)]
 
 
 class Combination(Frozen):
@@ -146,35 +150,6 @@ class Matrix(Frozen):
     images: dict[Name, Image]
     patches: dict[Name, Patch] = Field(default_factory=dict)
     blocked: tuple[Blocked, ...] = ()
-
-
-def load_matrix(path: Path) -> Matrix:
-    """Read and check ``path``; raise ConfigError with every error that it holds."""
-    raw = read_toml(path, what="version matrix",
-                    next_step="run in a Sparkyard checkout, or name it: --matrix FILE")
-    return parse_matrix(raw, path.name)
-
-
-def parse_matrix(raw: dict[str, Any], file: str = "matrix.toml") -> Matrix:
-    """Check a parsed document; raise ConfigError with all errors of shape and all wrong names."""
-    problems = [*shape_problems(Matrix, raw), *wrong_names(raw)]
-    if problems:
-        raise ConfigError(file, problems)
-    return Matrix.model_validate(raw)
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``matrix.toml``, for editors."""
-    schema = Matrix.model_json_schema(by_alias=True)
-    value: dict[str, Any] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/AxisValue"}]}
-    for axis in axes.VERSION_AXES:
-        schema["$defs"]["Image"]["properties"][axis] = {
-            "anyOf": [*value["anyOf"], {"type": "array", "items": value, "minItems": 1}]}
-    names: dict[str, Any] = {"type": "string"}
-    schema["$defs"]["Image"]["properties"]["base"] = {
-        "anyOf": [names, {"type": "array", "items": names, "minItems": 1}]}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": "Sparkyard version matrix", **schema}
 
 
 def axis_slugs(image: Image, axis: str) -> list[str]:

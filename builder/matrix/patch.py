@@ -51,8 +51,8 @@ class Patch(Frozen):
 
     ``package`` is the distribution that it is for (``vllm`` stands for whichever one the cell
     installs), ``versions`` those that need it, ``images`` globs of images or cells. With
-    ``revert`` the change is taken back. ``take`` and ``leave`` are globs of paths; tests and
-    documents are left out unless taken.
+    ``revert`` the change is taken back. ``include`` and ``exclude`` are globs of paths; tests
+    and documents are left out unless included.
     """
 
     repository: Annotated[str, Field(pattern=REPOSITORY)] | None = None
@@ -65,8 +65,8 @@ class Patch(Frozen):
     versions: Specifier = "*"
     required: bool = True
     revert: bool = False
-    take: tuple[str, ...] = ()
-    leave: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     reason: str = Field(min_length=1)
 
     @model_validator(mode="after")

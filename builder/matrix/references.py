@@ -15,13 +15,13 @@ from typing import Any
 from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
-from builder.matrix import axes
+from builder.matrix.models import AXES, as_names, as_values
 
 Table = Mapping[str, Any]
 Place = tuple[str | int, ...]
 
 
-def wrong_names(raw: Table) -> Iterator[Problem]:
+def wrong_references(raw: Table) -> Iterator[Problem]:
     """Find references to what is not there and choices that cannot be."""
     bases, indexes, images = (_table(raw, key) for key in ("bases", "indexes", "images"))
     for name, image in images.items():
@@ -49,7 +49,7 @@ def _may_name_a_cell(glob: str, image: str) -> bool:
 
 
 def _wrong_bases(here: tuple[str, ...], image: Table, bases: Table) -> Iterator[Problem]:
-    for base in _texts(axes.names(image.get("base"))):
+    for base in _texts(as_names(image.get("base"))):
         yield from _wrong_base((*here, "base"), base, image, bases)
 
 
@@ -94,7 +94,7 @@ def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
     if (image.get("gpu") is None) != (image.get("cuda") is None):
         yield Problem(dotted((*here, "cuda")),
                       "gpu and cuda belong together: name both or neither")
-    for axis in axes.AXES:
+    for axis in AXES:
         slugs = _slugs(image, axis) or []
         for slug in sorted(slug for slug, count in Counter(slugs).items() if count > 1):
             yield Problem(dotted((*here, axis)), f'two values are called "{slug}"',
@@ -126,22 +126,22 @@ def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
 
 def _choice(raw: Any) -> list[tuple[str, str]]:
     return [(axis, value) for axis, value in _table(raw).items()
-            if axis in axes.AXES and isinstance(value, str)]
+            if axis in AXES and isinstance(value, str)]
 
 
 def _slugs(image: Table, axis: str) -> list[str] | None:
     """Return the names of an axis' values; None where they cannot all be read."""
     if axis == "base":
-        return _texts(axes.names(image.get("base")))
+        return _texts(as_names(image.get("base")))
     items = _values(image, axis)
     return None if items is None else [
-        str(item.get("name") or axes.slug(item["spec"].strip())) for item in items]
+        str(item.get("name") or specifiers.slug(item["spec"].strip())) for item in items]
 
 
 def _values(image: Table, axis: str) -> list[dict[str, Any]] | None:
     if image.get(axis) is None:
         return []
-    items = axes.values(image[axis])
+    items = as_values(image[axis])
     readable = all(isinstance(item, dict) and isinstance(item.get("spec"), str) for item in items)
     return items if readable else None
 

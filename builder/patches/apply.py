@@ -129,7 +129,7 @@ def _refuse(files: Sequence[FilePatch]) -> None:
             reason = "is changed twice"
         if reason:
             raise PatchError(f"{file.new} {reason}", where=file.new,
-                             next_step="leave the path out (`leave`), or drop the patch")
+                             next_step="leave the path out (`exclude`), or drop the patch")
         sources |= {file.old} if consumed else set()
         targets |= set() if file.change is Change.DELETE else {file.new}
 

@@ -15,8 +15,8 @@ from packaging.version import Version
 
 from builder.config_file import dotted
 from builder.indexes.http import SourceError
-from builder.matrix.models import Frozen
 from builder.matrix.patch import Kind, Patch
+from builder.model import Frozen
 from builder.patches.answers import Pull
 from builder.patches.status import Standing
 from builder.patches.upstream import Hosting

@@ -61,7 +61,7 @@ def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = 
 def candidate(locked: LockedPatch, patch: Patch, data: bytes | None, why: str = "") -> Candidate:
     """Return a locked patch as one to be judged."""
     return Candidate(locked.source, patch.tag(locked.name), data, patch.required, patch.revert,
-                     patch.take, patch.leave, why)
+                     patch.include, patch.exclude, why)
 
 
 def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch, ask: Ask

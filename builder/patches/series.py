@@ -51,7 +51,7 @@ class CommitTree:
             return None
         if not isinstance(found, GitBlob) or found.mode not in (REGULAR, EXECUTABLE):
             raise PatchError(f"{path} is a symbolic link or a submodule", where=path,
-                             next_step="leave the path out (`leave`), or drop the patch")
+                             next_step="leave the path out (`exclude`), or drop the patch")
         return Blob(found.data_stream.read(), found.mode == EXECUTABLE)
 
     def is_folder(self, path: str) -> bool:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from builder.errors import PatchError
 from builder.files import write_text
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
 from builder.patches.diff import parse_diff
 from builder.patches.diffs import cache_errors

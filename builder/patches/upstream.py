@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from builder import console
 from builder.files import write_text
-from builder.indexes.http import Client, Pace, SourceError, chunks, patiently, retry_after
+from builder.indexes.http import Client, Pace, SourceError, chunks, retry_after, with_retries
 from builder.indexes.settings import Sources
 from builder.patches.answers import Comment, Commit, Comparison, Pull, Release
 from builder.patches.diffs import cache_errors, digest_of, find, keep
@@ -124,7 +124,7 @@ class Hosting:
 
     def _patiently(self, path: str, accept: str) -> bytes | SourceError:
         try:
-            return patiently(lambda: self._ask(path, accept), self._pace, threading.Event())
+            return with_retries(lambda: self._ask(path, accept), self._pace, threading.Event())
         except RateLimitError as failure:
             until = datetime.fromtimestamp(time() + failure.until_s, UTC)
             console.warn("the hosting service of patches wants no more questions before "

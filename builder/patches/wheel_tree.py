@@ -40,7 +40,7 @@ class WheelTree:
             return None
         if item.file_size > MEMBER_LIMIT:
             raise PatchError(f"{path} is too large to be patched", where=path,
-                             next_step="leave the path out (`leave`)")
+                             next_step="leave the path out (`exclude`)")
         if path not in self._read:
             mode = item.external_attr >> 16
             self._read[path] = Blob(self._archive.read(item),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from builder import specifiers
 from builder.errors import UsageError
@@ -46,7 +44,7 @@ def installed(cell: Cell, lock: Lock | None) -> dict[str, str]:
 def _blocks(recipe: Recipe, versions: Mapping[str, str]) -> Iterator[str]:
     for block in recipe.blocked:
         version = versions.get(block.package)
-        if version is not None and _within(version, block.versions):
+        if version is not None and specifiers.allows(block.versions, version):
             yield (f"{block.package} {version} is blocked ({block.versions}): {block.reason} "
                    f"[{block.link}]")
 
@@ -57,14 +55,5 @@ def _lacks(recipe: Recipe, versions: Mapping[str, str], *, complete: bool) -> It
         version = versions.get(canonicalize_name(wanted.name))
         if version is None and complete:
             yield f"it needs {text}, which the cell does not have"
-        elif version is not None and not _within(version, str(wanted.specifier)):
+        elif version is not None and not specifiers.allows(str(wanted.specifier), version):
             yield f"it needs {text}, the cell has {version}"
-
-
-def _within(version: str, spec: str) -> bool:
-    """Say whether a version is one of ``spec``; development builds count as what they precede."""
-    text = "" if spec == "*" else spec if spec[:1] in ("", *"<>=!~") else f"=={spec}"
-    try:
-        return SpecifierSet(text).contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return False

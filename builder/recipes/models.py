@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from builder.config_file import read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
-from builder.matrix.models import Frozen, Link, Name, RequirementText, Specifier
+from builder.model import Frozen, Link, Name, RequirementText, Specifier
 from builder.recipes.log import LogExpectation
 
 FOLDER = "recipes"

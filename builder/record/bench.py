@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.record.gpu import Where
 
 Metric = Literal["prefill", "decode", "aggregate", "ttft"]

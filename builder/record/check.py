@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 
 class Status(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.process import Result
 
 Where = Literal["gb10", "gpu", "cpu", "emulated", "unseen"]  # unseen: a server found running

@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 
 if TYPE_CHECKING:  # a report reads records and needs no Docker client, which costs half a second
     from builder.engine.client import EngineInfo

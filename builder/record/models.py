@@ -16,7 +16,7 @@ from pydantic import ValidationError, computed_field, model_validator
 
 from builder.errors import UsageError
 from builder.files import write_text
-from builder.matrix.models import Frozen
+from builder.model import Frozen
 from builder.record.bench import Bench
 from builder.record.check import Check, Status
 from builder.record.check import passed as all_passed

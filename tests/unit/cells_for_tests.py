@@ -8,7 +8,7 @@ from builder.indexes.settings import DEFAULT_INDEX
 from builder.locking.lock import Lock, LockedWheel
 from builder.locking.uv import platform
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 
 BASES = {
     "cuda": {"flavour": "cuda", "source": "x", "python": "3.12", "glibc": "2.39",

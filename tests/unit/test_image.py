@@ -9,7 +9,7 @@ from builder.image import definition, dockerfile, environment, plan_image
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import load_matrix
+from builder.matrix.load import load_matrix
 from builder.store.content_store import StoredLayer
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from builder.errors import LockError
 from builder.locking.base_lock import LockedBase, write_bases
 from builder.locking.lock import Lock, LockedWheel, write_lock, write_reasons
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 from builder.plan import Action, CellPlan, LockState, buildable, disk_estimate, plan_cells
 from builder.store.content_store import wheel_place
 

@@ -20,7 +20,7 @@ from builder.debian.fetch import GoneError
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import ConfigError, LockError, NetworkError, UsageError
 from builder.locking.base_lock import LockedBase, load_bases, write_bases
-from builder.matrix.models import load_matrix
+from builder.matrix.load import load_matrix
 from builder.tarball import Tar
 from builder.workspace import Workspace
 from tests.unit.locking.test_base_lock import DIGEST, make_base, make_deb

@@ -17,8 +17,8 @@ from builder.indexes.http import (
     SourceError,
     Stopped,
     failures,
-    patiently,
     retry_after,
+    with_retries,
 )
 from builder.indexes.settings import Sources
 
@@ -40,14 +40,14 @@ class Failing:
 
 def test_a_failure_that_passes_is_repeated() -> None:
     action = Failing(2)
-    assert patiently(action, QUICK, threading.Event()) == "answer"
+    assert with_retries(action, QUICK, threading.Event()) == "answer"
     assert action.calls == 3
 
 
 @pytest.mark.parametrize(("action", "calls"), [(Failing(9), 3), (Failing(9, retry=False), 1)])
 def test_patience_ends(action: Failing, calls: int) -> None:
     with pytest.raises(SourceError, match="answered 503"):
-        patiently(action, QUICK, threading.Event())
+        with_retries(action, QUICK, threading.Event())
     assert action.calls == calls
 
 
@@ -55,7 +55,7 @@ def test_a_pause_ends_at_once_when_the_work_is_called_off() -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        patiently(Failing(9), Pace(first_s=3600, longest_s=3600), stop)
+        with_retries(Failing(9), Pace(first_s=3600, longest_s=3600), stop)
 
 
 def test_pauses_double_within_bounds_and_honour_the_server() -> None:

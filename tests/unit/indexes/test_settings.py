@@ -1,4 +1,4 @@
-"""The machine's sources: uv's settings first, then pip's, and no credential shown."""
+"""The machine's sources: uv's settings first, then pip's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from builder.indexes.settings import (
     combine,
     parse_uv_settings,
     pip_settings,
-    shown,
     user_sources,
 )
 
@@ -86,15 +85,6 @@ def test_a_broken_pip_conf_is_named(pip_home: dict[str, str]) -> None:
     write_conf(pip_home, "find-links = /x\n")
     with pytest.raises(ConfigError, match=r"pip\.conf"):
         pip_settings(pip_home)
-
-
-@pytest.mark.parametrize(("address", "public"), [
-    ("https://user:secret@mirror.example/simple?token=1", "https://mirror.example/simple"),
-    ("https://mirror.example:8443/simple", "https://mirror.example:8443/simple"),
-    ("/opt/some/wheels", "/opt/some/wheels"),
-])
-def test_credentials_are_never_shown(address: str, public: str) -> None:
-    assert shown(address) == public
 
 
 def test_the_real_uv_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

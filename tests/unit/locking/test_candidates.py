@@ -9,16 +9,16 @@ from cells_for_tests import CPU, GPU, make_cell
 
 from builder.errors import LockError
 from builder.indexes.settings import Sources
-from builder.locking.candidates import best_offer, home_of, lock_wheels, target_tags
-from builder.locking.uv import Chosen, Offer
+from builder.locking.candidates import best_candidate, index_name, lock_wheels, target_tags
+from builder.locking.uv import ResolvedPackage, WheelCandidate
 
 USER = Sources("https://index.example/simple")
 PYTORCH = {"pytorch-cpu": {"url": "https://torch.example/whl/cpu", "packages": ["torch"]}}
 
 
-def chosen(*files: str) -> Chosen:
-    return Chosen("pkg", "1.0", tuple(Offer(f"https://f.example/{file}", "0" * 64, 1)
-                                      for file in files))
+def chosen(*files: str) -> ResolvedPackage:
+    return ResolvedPackage("pkg", "1.0", tuple(
+        WheelCandidate(f"https://f.example/{file}", "0" * 64, 1) for file in files))
 
 
 @pytest.mark.parametrize(("image", "files", "best"), [
@@ -35,32 +35,33 @@ def chosen(*files: str) -> Chosen:
 def test_the_best_file_for_the_target_is_taken(image: dict[str, object], files: list[str],
                                                best: int) -> None:
     tags = target_tags(make_cell(image))
-    assert best_offer(chosen(*files), tags).file == files[best]
-    assert best_offer(chosen(*reversed(files)), tags).file == files[best]
+    assert best_candidate(chosen(*files), tags).file == files[best]
+    assert best_candidate(chosen(*reversed(files)), tags).file == files[best]
 
 
 def test_a_package_without_a_fitting_file_is_named() -> None:
     with pytest.raises(LockError, match=r"pkg 1\.0 has no wheel"):
-        best_offer(chosen("pkg-1.0-cp311-cp311-win_amd64.whl"), target_tags(make_cell()))
+        best_candidate(chosen("pkg-1.0-cp311-cp311-win_amd64.whl"), target_tags(make_cell()))
 
 
 def test_a_wheel_of_a_folder_is_at_home_in_the_index_named_for_its_package(tmp_path: Path) -> None:
     cell = make_cell({**CPU, "indexes": ["pytorch-cpu"]}, indexes=PYTORCH)
     user = Sources("https://index.example/simple", find_links=(str(tmp_path),))
-    local = Offer((tmp_path / "torch-2.13.0+cpu-py3-none-any.whl").as_uri(), None, None)
-    assert home_of("torch", local, cell, user) == "pytorch-cpu"
-    assert home_of("other", local, cell, user) == "find-links"
-    assert home_of("other", Offer("https://f.example/o.whl", None, None), cell, user) == "default"
+    local = WheelCandidate((tmp_path / "torch-2.13.0+cpu-py3-none-any.whl").as_uri(), None, None)
+    assert index_name("torch", local, cell, user) == "pytorch-cpu"
+    assert index_name("other", local, cell, user) == "find-links"
+    remote = WheelCandidate("https://f.example/o.whl", None, None)
+    assert index_name("other", remote, cell, user) == "default"
 
 
 def test_an_escaped_plus_in_an_address_is_part_of_the_file_name() -> None:
-    assert Offer("https://f.example/a/torch-2.13.0%2Bcpu-py3-none-any.whl#x", None, None
+    assert WheelCandidate("https://f.example/a/torch-2.13.0%2Bcpu-py3-none-any.whl#x", None, None
                  ).file == "torch-2.13.0+cpu-py3-none-any.whl"
 
 
 def test_hash_and_size_of_a_local_file_are_measured(tmp_path: Path) -> None:
     path = tmp_path / "pkg-1.0-py3-none-any.whl"
     path.write_bytes(b"abc")
-    closure = (Chosen("pkg", "1.0", (Offer(path.as_uri(), None, None),)),)
+    closure = (ResolvedPackage("pkg", "1.0", (WheelCandidate(path.as_uri(), None, None),)),)
     (wheel,) = lock_wheels(make_cell(), closure, USER, None)
     assert (wheel.size, wheel.sha256[:8]) == (3, "ba7816bf")

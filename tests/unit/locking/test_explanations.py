@@ -7,7 +7,7 @@ from pathlib import Path
 from cells_for_tests import CPU, GPU, make_cell
 
 from builder.indexes.settings import Sources
-from builder.locking.explanations import keys_in, matrix_keys, one_line, plain, unsolvable
+from builder.locking.explanations import keys_in, matrix_keys, plain, reason_line, unsolvable
 
 USER = Sources("https://user:secret@mirror.example/simple/", find_links=("/some/wheels",))
 WORDS = """error: No solution found when resolving dependencies
@@ -59,5 +59,5 @@ def test_no_address_and_no_secret_survives() -> None:
 
 
 def test_a_reason_is_one_line_without_this_machine_s_paths() -> None:
-    assert one_line("a\n  b at /home/me/x/locks/c.toml ", Path("/home/me/x")
+    assert reason_line("a\n  b at /home/me/x/locks/c.toml ", Path("/home/me/x")
                     ) == "a b at locks/c.toml"

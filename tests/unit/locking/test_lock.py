@@ -23,7 +23,7 @@ from builder.locking.lock import (
     write_reasons,
 )
 from builder.matrix.cells import expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 
 CELL = expand(parse_matrix(small()))[0]
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), max_size=12)

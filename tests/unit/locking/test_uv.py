@@ -5,7 +5,14 @@ from __future__ import annotations
 import tomli
 from cells_for_tests import CPU, GPU, make_cell, make_lock, make_wheel
 
-from builder.locking.uv import Question, overrides, platform, preferences, project, read_pylock
+from builder.locking.uv import (
+    ResolutionRequest,
+    overrides,
+    platform,
+    preferences,
+    project,
+    read_pylock,
+)
 
 INDEXES = {"up": {"url": "https://up.example/{vllm}/whl", "packages": ["vllm", "torch"]}}
 
@@ -17,7 +24,8 @@ def test_the_platform_follows_the_base_s_glibc() -> None:
 
 def test_bound_packages_are_direct_wishes_and_their_index_is_asked_for_nothing_else() -> None:
     cell = make_cell({**GPU, "vllm": "0.19.0", "indexes": ["up"]}, indexes=INDEXES)
-    written = tomli.loads(project(Question(cell, cell.indexes, {"torch": "up", "vllm": "up"})))
+    request = ResolutionRequest(cell, cell.indexes, {"torch": "up", "vllm": "up"})
+    written = tomli.loads(project(request))
     assert written["project"]["dependencies"] == ["vllm==0.19.0", "pip", "torch", "vllm"]
     assert written["tool"]["uv"]["index"] == [
         {"name": "up", "url": "https://up.example/0.19.0/whl", "explicit": True}]
@@ -41,5 +49,5 @@ def test_packages_and_files_are_read_from_a_pylock() -> None:
         '[[packages]]\nname = "A_b"\nversion = "1"\nwheels = [{url = "https://f.example/'
         'A_b-1-py3-none-any.whl", size = 5, hashes = {sha256 = "00"}}]\n')
     assert package.name == "a-b"
-    assert (package.offers[0].file, package.offers[0].size, package.offers[0].sha256) == (
-        "A_b-1-py3-none-any.whl", 5, "00")
+    (wheel,) = package.candidates
+    assert (wheel.file, wheel.size, wheel.sha256) == ("A_b-1-py3-none-any.whl", 5, "00")

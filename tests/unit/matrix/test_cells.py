@@ -11,7 +11,7 @@ from matrices import small
 
 from builder.errors import ConfigError, UsageError
 from builder.matrix.cells import Cell, expand, select
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 
 
 def cells(raw: dict[str, Any] | None = None) -> dict[str, Cell]:

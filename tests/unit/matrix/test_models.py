@@ -14,7 +14,7 @@ from matrices import small
 
 from builder.errors import ConfigError
 from builder.matrix.cells import expand
-from builder.matrix.models import json_schema, load_matrix, parse_matrix
+from builder.matrix.load import json_schema, load_matrix, parse_matrix
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ import pytest
 from builder.errors import ConfigError, LockError
 from builder.locking.lock import Lock, LockedPatch, LockedWheel, load_for, render, write_lock
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 from builder.matrix.patch import Patch, needed
 from tests.unit.matrices import small
 
@@ -100,7 +100,7 @@ def test_a_lock_with_patches_is_read_back_and_one_without_is_as_before(tmp_path:
 
 
 @pytest.mark.parametrize(("declared", "there"), [
-    ({"html": PULL}, ()), ({}, ("html",)), ({"html": {**PULL, "leave": ["x"]}}, ("html",)),
+    ({"html": PULL}, ()), ({}, ("html",)), ({"html": {**PULL, "exclude": ["x"]}}, ("html",)),
     ({"two": {**PULL, "pull": 2}, "html": PULL}, ("html", "two")),
 ])
 def test_a_lock_that_answers_other_patches_is_stale(tmp_path: Path, declared: dict[str, Any],

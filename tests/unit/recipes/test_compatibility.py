@@ -10,7 +10,7 @@ from matrices import small
 from builder.errors import UsageError
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell, expand
-from builder.matrix.models import parse_matrix
+from builder.matrix.load import parse_matrix
 from builder.recipes.compatibility import check_pin
 from builder.recipes.models import load_recipe
 

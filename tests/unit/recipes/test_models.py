@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builder.errors import ConfigError, UsageError
-from builder.matrix.models import load_matrix
+from builder.matrix.load import load_matrix
 from builder.recipes.models import Recipe, load_recipe, parse_recipe, recipe_names
 
 ROOT = Path(__file__).parents[3]
