@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 from pathlib import Path
 
 from builder import console
@@ -18,6 +17,7 @@ from builder.binaries.image_facts import ImageFacts as FileSystem
 from builder.binaries.image_facts import read_image
 from builder.engine.client import Engine, ImageFacts, RunSpec
 from builder.errors import UsageError
+from builder.files import write_bytes
 from builder.locking.base_lock import LockedBase
 
 SUFFIX = ".facts.xz"
@@ -40,10 +40,8 @@ def committed(locks: Path, base: LockedBase) -> BaseFacts | None:
 def commit(locks: Path, base: LockedBase, facts: BaseFacts) -> Path:
     """Write the facts of a locked base beside its lock."""
     path = facts_path(locks, base)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(pack(facts))
-    return temporary.replace(path)
+    write_bytes(path, pack(facts))
+    return path
 
 
 def of_image(engine: Engine, image: ImageFacts, cache: Path, name: str) -> BaseFacts:

@@ -15,8 +15,6 @@ import dataclasses
 import gc
 import hashlib
 import json
-import os
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
+from builder.files import write_bytes
 
 # Facts are good for the readers that made them: a changed reader reads every wheel again.
 READERS = ("archive", "cubin", "elf", "facts", "facts_cache", "fatbin", "metered", "recorded",
@@ -50,11 +49,8 @@ def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
 def save(root: Path, facts: WheelFacts) -> None:
     """Keep the facts of a wheel."""
     body = encode(facts)
-    path = _place(root, facts.sha256)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    temporary.replace(path)
+    digest = hashlib.sha256(body).hexdigest().encode()
+    write_bytes(_place(root, facts.sha256), digest + b"\n" + body)
 
 
 def scratch(root: Path) -> Path:

@@ -6,7 +6,6 @@ compared with the lock; it lies under its digest from then on.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from pathlib import Path
 from builder import console, process
 from builder.debian.apt_sources import debian_mirrors
 from builder.errors import IntegrityError, NetworkError
+from builder.files import sha256_file
 from builder.locking.base_lock import LockedDeb
 
 HELPER = "/usr/lib/apt/apt-helper"
@@ -55,7 +55,7 @@ def _is_there(path: Path, deb: LockedDeb) -> bool:
     """Say whether the file is whole; a damaged one is removed, to be fetched again."""
     if not path.is_file():
         return False
-    if _sha256(path) == deb.sha256:
+    if sha256_file(path) == deb.sha256:
         return True
     console.warn(f"{path.name} in the cache is damaged; fetching it again")
     path.unlink()
@@ -71,7 +71,7 @@ def _fetch(deb: LockedDeb, folder: Path, mirrors: tuple[str, str]) -> LockedDeb:
              "download-file", f"{mirror}/{deb.path}", target], check=False)
         if said.returncode != 0:
             raise _failure(deb, said.stdout + said.stderr)
-        actual = _sha256(target)
+        actual = sha256_file(target)
         if actual != deb.sha256:
             raise IntegrityError(deb.path, expected=deb.sha256, actual=actual)
         target.replace(place(folder, deb))
@@ -85,8 +85,3 @@ def _failure(deb: LockedDeb, said: str) -> NetworkError:
                          where=deb.path, next_step="sparkyard base --upgrade")
     return NetworkError(f"{deb.name} {deb.version} cannot be fetched: {reason}", where=deb.path,
                         next_step="check the network and this machine's apt sources")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -16,12 +16,12 @@ from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.image_facts import ImageFacts
 from builder.binaries.wheel_facts import read_wheels
 from builder.errors import UsageError
+from builder.files import sha256_file
 from builder.gate.judge import Asked, GateReport, asked_of, judge
 from builder.gate.metadata import environment, is_whole
 from builder.locking.findings import Finding, counted
 from builder.locking.version_checks import Closure, check_closure
 from builder.matrix.cells import Cell
-from builder.store.verification import sha256_of
 
 GPU = "sm_121"
 # What an image's name says is inside: F2 and F20.
@@ -40,7 +40,7 @@ def judge_wheels(paths: Sequence[Path], base: BaseFacts | None, cache_root: Path
     tags = [tag for path in paths for tag in _tags(path)]
     machine = _machine(tags) or (MACHINES[base.platform] if base else "aarch64")
     python = base.python if base and base.python else _python(tags)
-    wheels = read_wheels([(path, sha256_of(path)) for path in paths], cache_root, on_progress)
+    wheels = read_wheels([(path, sha256_file(path)) for path in paths], cache_root, on_progress)
     asked = Asked(counted(len(paths), "wheel"), python, machine, _gpu(wheels),
                   base.glibc if base else "",
                   whole=is_whole(wheels, environment(python, machine)))

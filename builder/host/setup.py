@@ -18,6 +18,7 @@ from builder import console, process
 from builder.debian.apt_sources import read_sources
 from builder.debian.resolve import KEYRING
 from builder.errors import EngineError
+from builder.files import write_text
 from builder.host.plan import (
     BINFMT,
     Command,
@@ -172,11 +173,7 @@ def _write(path: str, text: str) -> None:
     if path.startswith("/etc/"):
         _root(["install", "-m", "644", "/dev/stdin", path], text.encode())
         return
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(target.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(target)
+    write_text(Path(path), text)
 
 
 def _unpack(package: str, folder: Path) -> None:

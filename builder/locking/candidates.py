@@ -10,12 +10,12 @@ import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
 from builder.errors import LockError, NetworkError
+from builder.files import sha256_file
 from builder.indexes.http import Client, Pace, SourceError, chunks, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
@@ -118,7 +118,7 @@ def _measure(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
     path = local_path(candidate.url)
     try:
         if path:
-            return candidate.sha256 or _hash_file(path), path.stat().st_size
+            return candidate.sha256 or sha256_file(path), path.stat().st_size
         return with_retries(lambda: _ask(candidate, client), Pace(), threading.Event())
     except (SourceError, OSError) as error:
         reason = error.reason if isinstance(error, SourceError) else error.strerror
@@ -139,8 +139,3 @@ def _ask(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
             digest.update(data)
             size += len(data)
         return digest.hexdigest(), size
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

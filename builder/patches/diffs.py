@@ -8,15 +8,13 @@ lines are left out before anything is hashed.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.files import disk_errors
-from builder.store.content_store import Store
+from builder.files import disk_errors, write_bytes
 
 _FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _INDEX = re.compile(rb"^index [^\n]*(\n|\Z)", re.MULTILINE)
@@ -45,14 +43,8 @@ def place(cache: Path, sha256: str) -> Path:
 def keep(cache: Path, data: bytes) -> str:
     """Keep bytes, complete or not at all, and return their sha256."""
     digest = digest_of(data)
-    path = place(cache, digest)
-    with cache_errors(cache), Store(cache).temporary("diff") as temporary:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+    with cache_errors(cache):
+        write_bytes(place(cache, digest), data)
     return digest
 
 

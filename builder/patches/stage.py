@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from builder import labels as label
 from builder.errors import PatchError
-from builder.files import disk_errors
+from builder.files import disk_errors, sha256_file
 from builder.layers.assemble import Overlay, no_overlay
 from builder.locking.lock import Lock, LockedWheel
 from builder.patches.overlay import overlay_of
@@ -130,10 +130,8 @@ def _repack(revision: Revision, wheels: Mapping[LockedWheel, Path], store: Store
     with store.temporary("wheel") as folder:
         folder.mkdir()
         path = patched_wheel(revision, wheels[revision.wheel], folder)
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
         wheel = revision.wheel.model_copy(update={
-            "version": revision.version, "file": revision.file, "sha256": digest,
+            "version": revision.version, "file": revision.file, "sha256": sha256_file(path),
             "size": path.stat().st_size})
         return wheel, store.find_wheel(wheel) or store.add_wheel(wheel, path)
 

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from builder.engine.client import ImageFacts
+from builder.files import sha256_file
 from builder.recipes.models import FOLDER, Recipe
 from builder.record.gpu import place
 from builder.record.host_facts import host_facts
@@ -60,5 +61,4 @@ def folder_digest(folder: Path) -> str:
 
 def file_digest(path: Path) -> str:
     """Return the digest of a file's contents."""
-    with path.open("rb") as handle:
-        return f"sha256:{hashlib.file_digest(handle, 'sha256').hexdigest()}"
+    return f"sha256:{sha256_file(path)}"

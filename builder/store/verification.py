@@ -8,16 +8,13 @@ hashed again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from builder import console
-from builder.files import write_text
-
-CHUNK_BYTES = 4 << 20  # constant memory, whatever the file's size
+from builder.files import sha256_file, write_text
 
 
 @dataclass(frozen=True)
@@ -28,15 +25,6 @@ class Stamp:
     mtime_ns: int
     ctime_ns: int
     inode: int
-
-
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file as 64 hexadecimal digits."""
-    state = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            state.update(chunk)
-    return state.hexdigest()
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -61,7 +49,7 @@ def trusted(path: Path, record: Path, sha256: str, size: int) -> bool:
         return False
     if before.size == size and _read(record) == before:
         return True
-    if before.size == size and sha256_of(path) == sha256 and stamp_of(path) == before:
+    if before.size == size and sha256_file(path) == sha256 and stamp_of(path) == before:
         write_stamp(record, path)
         return True
     console.warn(f"{path.name} in the cache was altered or cut short: removed, to be made again")

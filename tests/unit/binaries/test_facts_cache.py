@@ -10,7 +10,7 @@ from elf_files import elf_file, fatbin, make_wheel
 from builder.binaries import facts_cache
 from builder.binaries.facts import Form
 from builder.binaries.wheel_facts import read_wheel, read_wheels
-from builder.store.verification import sha256_of
+from builder.files import sha256_file
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 LIBRARY = elf_file(needed=["libc.so.6"], defined=["here"], undefined=["there@libc.so.6:GLIBC_2.17"],
@@ -23,7 +23,7 @@ MEMBERS = {"thing/__init__.py": b"x = 1\n", "thing/_C.so": LIBRARY,
 def test_facts_come_back_from_the_cache_as_they_went(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, {**MEMBERS, "thing/cut.so": LIBRARY[:300],
                                  "thing/plain.so": elf_file(defined=["a", "b@V_1", "c"])})
-    facts = read_wheel(path, sha256_of(path))
+    facts = read_wheel(path, sha256_file(path))
     assert facts_cache.decode(facts_cache.encode(facts)) == facts
     assert facts.cubins[0][1].form is Form.SASS
 
@@ -32,7 +32,7 @@ def test_facts_come_back_from_the_cache_as_they_went(tmp_path: Path) -> None:
     lambda data: b"", lambda data: data[:-1], lambda data: data[:80] + b"x" + data[81:]])
 def test_a_damaged_cache_is_made_again(tmp_path: Path, harm: object) -> None:
     path = make_wheel(tmp_path, MEMBERS)
-    wheels = [(path, sha256_of(path))]
+    wheels = [(path, sha256_file(path))]
     first = read_wheels(wheels, tmp_path / "cache")
     kept, = (tmp_path / "cache" / "facts" / facts_cache.reader()).iterdir()
     whole = kept.read_bytes()

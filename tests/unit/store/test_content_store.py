@@ -48,13 +48,13 @@ def put_layer(store: Store, data: bytes, key: str = KEY) -> str:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Collect the files that are read to be hashed."""
     seen: list[Path] = []
-    real = stamps.sha256_of
+    real = stamps.sha256_file
 
     def spy(path: Path) -> str:
         seen.append(path)
         return real(path)
 
-    monkeypatch.setattr(stamps, "sha256_of", spy)
+    monkeypatch.setattr(stamps, "sha256_file", spy)
     return seen
 
 

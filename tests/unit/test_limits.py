@@ -1,0 +1,53 @@
+"""What comes from outside is read up to a limit, in bytes and in seconds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from builder.errors import UsageError
+from builder.limits import TooMuchError, bounded, read_file
+
+
+def test_a_file_up_to_the_limit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10)
+    assert read_file(path, 10, "record") == b"x" * 10
+
+
+def test_a_larger_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 2_000_001)
+    with pytest.raises(UsageError, match="this record is larger than 2 MB"):
+        read_file(path, 2_000_000, "record")
+
+
+def test_what_is_no_file_is_refused_and_never_hangs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(UsageError, match="a recipe must be a regular file"):
+            read_file(path, 10, "recipe")
+
+
+def test_a_missing_file_is_the_callers_to_explain(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "none", 10, "recipe")
+
+
+def test_chunks_pass_up_to_the_limit() -> None:
+    assert list(bounded(iter([b"ab", b"c"]), 3)) == [b"ab", b"c"]
+    with pytest.raises(TooMuchError, match="more than"):
+        list(bounded(iter([b"ab", b"c"]), 2))
+
+
+def test_endless_chunks_that_trickle_are_given_up() -> None:
+    def trickle() -> Iterator[bytes]:
+        while True:
+            time.sleep(0.01)
+            yield b"x"
+    with pytest.raises(TooMuchError, match="not complete after 0 s"):
+        list(bounded(trickle(), 10**9, 0.05))
