@@ -34,22 +34,19 @@ def read_file(path: Path, limit: int, what: str) -> bytes:
     ``what`` names the file to the user ("record", "recipe"). Raises UsageError for a folder, a
     device, a pipe and a larger file; FileNotFoundError and other OSErrors are the caller's.
     """
-    if path.is_dir():
-        raise UsageError(f"a {what} must be a regular file", where=str(path),
-                         next_step="name a file, not a folder")
-    with path.open("rb", opener=_without_waiting) as handle:
-        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe cannot hang
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError(f"a {what} must be a regular file", where=str(path),
-                             next_step="name a file, not a device or pipe")
-        data = handle.read(limit + 1)
+                             next_step="name a file, not a folder, device or pipe")
+        with os.fdopen(descriptor, "rb", closefd=False) as handle:
+            data = handle.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise UsageError(f"this {what} is larger than {limit // MB} MB", where=str(path),
                          next_step=f"check that it really is a {what}")
     return data
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer cannot hang
 
 
 class TooMuchError(Exception):
