@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.diagnose import diagnose, load_issues
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.matching import diagnose
 from builder.engine.client import Container, Engine, RunSpec
 from builder.recipes.launch import PORT, served_path, server_command
 from builder.recipes.models import Recipe, load_recipe
@@ -66,9 +67,9 @@ def main() -> int:
     recipe = load_recipe(ROOT, sys.argv[2] if len(sys.argv) > 2 else "tiny-gemma4")
     with served(recipe) as (box, client):
         red = [bad for number in range(1, runs + 1) if (bad := once(number, client, recipe))]
-        issues = diagnose(box.logs(), load_issues(ROOT))
+        issues = diagnose(box.logs(), load())
     print(f"{recipe.name}: {len(red)} of {runs} runs were not green; known issues in the log: "
-          f"{', '.join(item.issue.code for item in issues) or 'none'}")
+          f"{', '.join(item.issue.name for item in issues) or 'none'}")
     return 1 if red or issues else 0
 
 

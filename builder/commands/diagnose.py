@@ -1,66 +1,76 @@
-"""``sparkyard diagnose``: a server's log against the known failures of the field."""
+"""``sparkyard diagnose``: name the known failure that a server's log shows, and what helps."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections import deque
-from contextlib import nullcontext
-from functools import partial
-from pathlib import Path
 
 from builder import console
-from builder.diagnose import Diagnosis, diagnose, load_issues, versions_in
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.log_file import NEXT_STEP, LogText, read_log
+from builder.diagnosis.matching import diagnose
+from builder.diagnosis.models import Diagnosis
+from builder.diagnosis.names import all_names, explain
+from builder.diagnosis.versions import versions_in
 from builder.errors import UsageError
-from builder.text import visible
-
-END_BYTES = 8_000_000  # of a log's beginning and of its end: a boot with all its tracebacks is 1 MB
-CHUNK_BYTES = 1 << 20
-LINE_LIMIT = 10_000  # signs; what fails is told at a line's beginning
+from builder.text import redact, visible
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("diagnose", help="name the failure that a log shows",
-                                   description=__doc__)
-    parser.add_argument("log", metavar="LOG", help="the log of a vLLM server (- for stdin)")
+    parser = subparsers.add_parser(
+        "diagnose", help="name the known failure that a server's log shows",
+        description="Compare the log of a vLLM server with the catalogue of known failures. "
+                    "Exit code 1 when one is named, 0 when none is.")
+    parser.add_argument("log", metavar="LOG", nargs="?",
+                        help="the log of a vLLM server (- for standard input)")
+    parser.add_argument("--explain", metavar="NAME",
+                        help="say what the name of a failure means, instead of reading a log")
+    parser.add_argument("--list", action="store_true",
+                        help="list the names of all known failures, instead of reading a log")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print each known issue that the log shows; 1 when one is claimed, 0 when none is."""
-    lines = [line[:LINE_LIMIT] for line in _read(options.log).splitlines()]
-    found = diagnose(lines, load_issues(options.matrix.absolute().parent))
-    if options.json:
-        console.document({"lines": len(lines), "versions": versions_in(lines),
-                          "issues": [_entry(item) for item in found]})
+    if options.explain is not None:
+        console.out("\n".join(map(str, explain(options.explain))))
+        return 0
+    if options.list:
+        console.table("", ["name", "alias", "seen"], [
+            [entry.name, entry.alias, entry.seen_by] for entry in all_names()])
+        return 0
+    if options.log is None:
+        raise UsageError("no log was named", where="command line", next_step=NEXT_STEP)
+    return _diagnose(options.log, as_json=options.json)
+
+
+def _diagnose(name: str, *, as_json: bool) -> int:
+    log = read_log(name)
+    shown = diagnose(log.lines, load())
+    if not shown and not log.looks_like_a_log:
+        raise UsageError(f"this does not look like a log: none of its {len(log.lines)} lines does",
+                         where=name, next_step=NEXT_STEP)
+    _warn(log)
+    if as_json:
+        console.document({"lines": len(log.lines), "versions": versions_in(log.lines),
+                          "issues": [_entry(item) for item in shown]})
     else:
-        for diagnosis in found:
-            console.out(visible(str(diagnosis)))
-        if not found:
-            console.out(f"no known failure in {len(lines)} lines")
-    return 1 if any(not item.spared for item in found) else 0
+        console.out("\n".join(redact(visible(str(item))) for item in shown)
+                    or f"no known failure in {len(log.lines)} lines")
+    return 1 if any(item.claimed for item in shown) else 0
 
 
-def _read(log: str) -> str:
-    """Return the log; of a very long one its two ends, where a boot and a death are told."""
-    try:
-        with (nullcontext(sys.stdin.buffer) if log == "-" else Path(log).open("rb")) as stream:
-            begin, skipped = stream.read(END_BYTES), 0
-            end = deque[bytes](maxlen=END_BYTES // CHUNK_BYTES + 1)
-            for chunk in iter(partial(stream.read, CHUNK_BYTES), b""):
-                skipped += len(end[0]) if len(end) == end.maxlen else 0
-                end.append(chunk)
-    except OSError as error:
-        raise UsageError(f"the log cannot be read: {error.strerror}", where=log,
-                         next_step="name a file, or - for stdin") from error
-    if skipped:
-        console.warn(f"{console.size(skipped)} in the middle of the log were not looked at")
-    return b"".join([begin, b"\n" if skipped else b"", *end]).decode("utf-8", errors="replace")
+def _warn(log: LogText) -> None:
+    if log.skipped:
+        console.warn(f"{console.size(log.skipped)} in the middle of the log were not read")
+    if log.cut_off:
+        console.warn(f"the end of the log was not read: {log.cut_off}")
 
 
 def _entry(item: Diagnosis) -> dict[str, object]:
-    return {"code": item.issue.code, "seen": item.line, "claimed": not item.spared,
-            "not_claimed_because": item.spared, "explanation": item.issue.explanation,
-            "remedy": item.issue.remedy, "until": item.issue.until, "link": item.issue.link}
+    issue = item.issue
+    return {"name": issue.name, "alias": issue.alias, "seen": redact(item.line),
+            "claimed": item.claimed, "not_claimed_because": item.ruled_out,
+            "confirmed": issue.confirmed, "cause": issue.cause, "remedy": issue.remedy,
+            "until": issue.until, "links": list(issue.links)}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.diagnose import diagnose, load_issues
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.matching import diagnose
 from builder.engine.client import Engine, ImageFacts
 from builder.fetch.wheels import fetch_lock
 from builder.gate.run import gate_cell, own_base
@@ -98,5 +99,4 @@ def _diagnosis(run: Run, checks: Sequence[Check], lines: Sequence[str]) -> tuple
     if all(check.status not in (Status.FAIL, Status.FLAKY) for check in checks):
         return ()
     versions = {} if run.foreign else {wheel.name: wheel.version for wheel in run.lock.wheels}
-    return tuple(str(item) for item in diagnose(lines, load_issues(run.workspace.root), checks,
-                                                versions))
+    return tuple(str(item) for item in diagnose(lines, load(), checks, versions))

@@ -82,7 +82,7 @@ def test_what_a_killed_run_leaves_the_next_one_removes() -> None:
 
 
 def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> None:
-    """The failure of the field: a transformers that has never heard of the architecture (F1)."""
+    """The failure of the field: a transformers that has never heard of the architecture."""
     broken = tmp_path / "broken"
     shutil.copytree(TINY, broken)
     config = json.loads((broken / "config.json").read_text())
@@ -95,7 +95,7 @@ def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> N
     record = json.loads(done.stdout)
     failed = [check["check"] for check in record["checks"] if check["status"] == "fail"]
     assert failed == ["Gemma 4 answers (transformers)"]
-    assert [line.split(":")[0] for line in record["diagnosis"]] == ["F1"]
+    assert [line.split(":")[0] for line in record["diagnosis"]] == ["gemma4-unsupported"]
     assert record["gb10"] is False
 
 

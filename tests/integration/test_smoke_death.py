@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.diagnose import diagnose, load_issues
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.matching import diagnose
 from builder.engine.client import Container, Engine
 from builder.image import local_name
 from builder.matrix.cells import select
@@ -53,7 +54,7 @@ def served() -> Iterator[tuple[Container, Watch]]:
 
 
 def codes(check: Check, watch: Watch) -> list[str]:
-    return [found.issue.code for found in diagnose(watch.log.lines, load_issues(ROOT), [check])]
+    return [found.issue.name for found in diagnose(watch.log.lines, load(), [check])]
 
 
 def test_a_server_that_the_kernel_kills_for_memory_is_named() -> None:
@@ -63,7 +64,7 @@ def test_a_server_that_the_kernel_kills_for_memory_is_named() -> None:
         found = watch.boot()
         assert found.status is Status.FAIL
         assert found.detail == 'the server ended with status 137 (out of memory) in phase "start"'
-        assert codes(found, watch) == ["F23"]
+        assert codes(found, watch) == ["not-enough-memory"]
 
 
 def test_a_worker_killed_behind_a_live_api_is_found_and_the_questions_end() -> None:
@@ -81,4 +82,4 @@ def test_a_worker_killed_behind_a_live_api_is_found_and_the_questions_end() -> N
         assert found.status is Status.FAIL
         assert "the engine died: " in found.detail
         assert "VllmWorker-0 died unexpectedly" in found.detail
-        assert "F22" in codes(found, watch)
+        assert "engine-dead" in codes(found, watch)

@@ -102,7 +102,7 @@ class Place:
         self.root, self.cache = root, root / "cache"
         for folder in ("recipes", "tiny", "cache"):
             (root / folder).mkdir()
-        for name in ("matrix.toml", "locks", "known-issues.toml"):
+        for name in ("matrix.toml", "locks"):
             (root / name).symlink_to(ROOT / name)
         (root / "tiny" / "config.json").write_text("{}")
         lines = [f'{name} = "{value}"' for name, value in environment.items()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from builder.diagnose import diagnose, load_issues
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.matching import diagnose
 from builder.engine.client import Container, Engine, RunSpec
 from builder.recipes.models import load_recipe
 from builder.record.check import Check, Status
@@ -47,7 +47,7 @@ def image() -> None:
 
 def test_broken_parsers_and_a_stale_template_are_red_by_name(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
-    for name in ("matrix.toml", "locks", "known-issues.toml"):
+    for name in ("matrix.toml", "locks"):
         (tmp_path / name).symlink_to(ROOT / name)
     good = (ROOT / "recipes" / "tiny-gemma4.toml").read_text()
     assert GOOD_FLAGS in good
@@ -70,7 +70,8 @@ def test_broken_parsers_and_a_stale_template_are_red_by_name(tmp_path: Path) -> 
     assert "tag '<|tool_call>' leaks into the content" in wrong["tools: full loop"]
     assert "reasoning was asked for and is empty" in wrong["reasoning: asked"]
     assert {name.split(":")[0] for name in wrong} == {"tools", "reasoning", "chat template"}
-    assert {re.match(r"F\d+", text)[0] for text in record["diagnosis"]} == {"F17", "F18", "F24"}
+    assert {text.split(":")[0] for text in record["diagnosis"]} == {
+        "tool-arguments-malformed", "tool-tags-in-content", "chat-template-stale"}
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ class Served:
         """Ask one probe and return its check and the codes of the diagnosis."""
         case = next(case for case in battery().cases if case.name == name)
         check = run(self.client, case.model_copy(update={"max_tokens": 128}))
-        found = diagnose(self.box.logs(), load_issues(ROOT), [check])
-        return check, [item.issue.code for item in found if not item.spared]
+        found = diagnose(self.box.logs(), load(), [check])
+        return check, [item.issue.name for item in found if item.claimed]
 
 
 @pytest.fixture(scope="module")
@@ -117,16 +118,16 @@ def test_forgotten_parsers_leak_their_tags(served: Served) -> None:
     check, codes = served.asked("tools: single")
     assert check.status is Status.FAIL
     assert "tag '<|tool_call>' leaks into the content" in check.detail
-    assert codes == ["F18", "F30"]
+    assert codes == ["tool-tags-in-content", "gemma4-parsers-missing"]
     check, codes = served.asked("reasoning: asked")
     assert "reasoning was asked for and is empty" in check.detail
-    assert codes == ["F30"]
+    assert codes == ["gemma4-parsers-missing"]
 
 
 @pytest.mark.parametrize(("fault", "name", "words", "code"), [
-    ("nan", "logprobs", "Out of range float values are not JSON compliant", "F31"),
-    ("bangs", "text: capital of France", "'!!!!!' in the answer", "F32"),
-    ("loops", "text: capital of France", "the answer ends in a loop", "F33")])
+    ("nan", "logprobs", "Out of range float values are not JSON compliant", "logits-nan"),
+    ("bangs", "text: capital of France", "'!!!!!' in the answer", "logits-garbage"),
+    ("loops", "text: capital of France", "the answer ends in a loop", "answer-loops")])
 def test_broken_weights_are_red_by_name_and_good_ones_green_again(
         served: Served, fault: str, name: str, words: str, code: str) -> None:
     served.load(fault)

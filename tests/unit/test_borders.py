@@ -28,7 +28,7 @@ ORDER = (
     "errors", "labels", "specifiers", "model", "text", "limits", "console", "process",
     "config_file", "files", "tarball", "matrix", "workspace", "indexes", "locking", "store",
     "fetch", "engine", "debian", "binaries", "bases", "gate", "layers", "patches", "recipes",
-    "image", "record", "diagnose",
+    "image", "record", "diagnosis",
     "smoke", "bench", "report", "host", "plan", "publish", "build", "commands", "crash_report",
     "cli", "__main__")
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from server_logs import HEALTHY
 
 from builder.smoke.causes import SHORTAGES, first_error, shortage
 from tests.unit.smoke.test_readiness import COMPILING
-from tests.unit.test_diagnose import HEALTHY
 
 GOOD = [*HEALTHY, *(line for _, line in COMPILING)]
 LINES = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from server_logs import HEALTHY
 
 from builder.smoke.readiness import PHASES, Boot
-from tests.unit.test_diagnose import HEALTHY
 
 # What vLLM 0.20 writes on a GPU, with the second at which each line comes.
 COMPILING = [

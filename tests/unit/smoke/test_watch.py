@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from server_logs import HEALTHY
 
 from builder import process
 from builder.engine.client import Container, RunSpec
@@ -20,7 +21,6 @@ from builder.smoke.watch import Watch, still_healthy
 from tests.unit.smoke.test_causes import TRACEBACK
 from tests.unit.smoke.test_crew import STAT
 from tests.unit.smoke.test_readiness import Clock
-from tests.unit.test_diagnose import HEALTHY
 
 WITHOUT_WORKER = "".join(line for line in STAT.splitlines(keepends=True) if "Worker" not in line)
 

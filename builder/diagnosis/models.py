@@ -1,0 +1,117 @@
+"""What the catalogue holds: known issues, harmless lines, and what a diagnosis says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from builder import specifiers
+from builder.model import Frozen, Link, Name, Pattern, Specifier
+
+SEEN_LIMIT = 300  # characters of a log's line that are shown
+
+Text = Annotated[str, Field(min_length=1)]
+Search = Annotated[Pattern, Field(min_length=1)]
+
+
+class CheckPattern(Frozen):
+    """A failed check that shows an issue: patterns on its name and on its detail."""
+
+    check: Pattern
+    detail: Pattern
+
+
+class KnownIssue(Frozen):
+    """One failure: how it looks, what causes it, what to do, where upstream says so.
+
+    A pattern is searched in the text of the log, lines joined by newlines, so that one may ask for
+    two lines of a traceback. ``when`` must be in the log as well and ``unless`` must not: the same
+    line may have several causes. An ``echo`` follows from many causes and is named after them.
+    ``affects`` maps a distribution to the versions that have the fault; ``until`` says in words
+    when it ends. ``confirmed`` says that a fix, an A/B test, a maintainer or our own measurement
+    backs the cause.
+    """
+
+    name: Name
+    alias: Annotated[str, Field(pattern=r"^F\d+$")] | None = None
+    patterns: tuple[Search, ...] = ()
+    checks: tuple[CheckPattern, ...] = ()
+    when: Pattern = ""
+    unless: Pattern = "(?!)"
+    echo: bool = False
+    affects: Mapping[str, Specifier] = Field(default_factory=dict)
+    confirmed: bool = True
+    cause: Text
+    remedy: Text
+    until: Text
+    links: Annotated[tuple[Link, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _is_visible(self) -> KnownIssue:
+        if not self.patterns and not self.checks:
+            raise ValueError("an issue needs a pattern or a check")
+        return self
+
+    @cached_property
+    def expressions(self) -> tuple[re.Pattern[str], ...]:
+        """Return the patterns, ready to search; ``^`` and ``$`` are a line's ends."""
+        return tuple(re.compile(text, re.MULTILINE) for text in self.patterns)
+
+    def ruled_out(self, versions: Mapping[str, str]) -> str:
+        """Return why the known versions cannot have this fault, or nothing."""
+        for name, affected in self.affects.items():
+            version = versions.get(name, "")
+            if specifiers.is_exact(version) and not specifiers.allows(affected, version):
+                return f"{name} {version} is not affected (only {affected} is)"
+        return ""
+
+
+class HarmlessLine(Frozen):
+    """A line that healthy servers print too, however bad it looks; it is never a cause."""
+
+    pattern: Search
+    why: Text
+    links: Annotated[tuple[Link, ...], Field(min_length=1)]
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        """Return the pattern, ready to search in one line."""
+        return re.compile(self.pattern)
+
+
+class Catalogue(Frozen):
+    """All known issues and all lines that are known as harmless."""
+
+    issue: tuple[KnownIssue, ...] = ()
+    harmless: tuple[HarmlessLine, ...] = ()
+
+    @property
+    def issues(self) -> tuple[KnownIssue, ...]:
+        """Return the issues, in the order of the files."""
+        return self.issue
+
+
+class Diagnosis(Frozen):
+    """A known issue, the line that shows it, and why a version rules it out, if one does."""
+
+    issue: KnownIssue
+    line: str
+    ruled_out: str = ""
+
+    @property
+    def claimed(self) -> bool:
+        """Say whether this is named as the failure, not only as something that looks like it."""
+        return not self.ruled_out
+
+    def __str__(self) -> str:
+        likely = "" if self.issue.confirmed else "likely: "
+        head = f"{self.issue.name}: {likely}{self.issue.cause}"
+        if self.ruled_out:
+            return f"{head}\n  not claimed: the log looks like it, but {self.ruled_out}"
+        links = "\n          ".join(self.issue.links)
+        return (f"{head}\n  seen:   {self.line[:SEEN_LIMIT]}\n  remedy: {self.issue.remedy}\n"
+                f"  until:  {self.issue.until}\n  see:    {links}")

@@ -1,0 +1,209 @@
+"""Each known issue fires on the line that it is known by, and stays quiet on a good boot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from server_logs import HEALTHY
+
+from builder.diagnosis.catalogue import load
+from builder.diagnosis.matching import diagnose, harmless
+from builder.diagnosis.models import Catalogue
+from builder.record.check import Check, Status
+from builder.smoke.levels import parse
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "known_issues"
+ISSUES = load()
+# A log of each issue, named by the issues that it must show, in their order. Lines that begin with
+# ``@@`` are failed checks, as the scripts inside an image print them.
+LOGS = sorted(path for path in FIXTURES.glob("*.log") if path.stem != "healthy")
+REAL = (FIXTURES / "healthy.log").read_text().splitlines()
+LINES = {
+    "gemma4-unsupported":
+        "ValueError: The checkpoint you are trying to load has model type `gemma4_text` but "
+          "Transformers does not recognize this architecture.",
+    "undefined-symbol":
+        "ImportError: vllm/_C.abi3.so: undefined symbol: _ZN3c1013MessageLoggerC1ENS_14Source",
+    "missing-library":
+        "ImportError: libnuma.so.1: cannot open shared object file: No such file or directory",
+    "fp8-scales-not-mapped": "KeyError: 'layers.0.mlp.down_proj.weight_scale'",
+    "compile-cache-not-picklable":
+        "_pickle.PicklingError: Can't pickle <function launcher at 0x7f>: not found",
+    "cutlass-fp4-moe":
+        "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120/sm121",
+    "nvfp4-tie-weights":
+        "  File \"modelopt.py\", line 1, in tie_weights\n    raise NotImplementedError",
+    "engine-dead": "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+    "not-enough-memory":
+        "To serve at least one request, the estimated maximum model length is 65120.",
+    "gemma4-config":
+        "transformers.AmbiguousGlobalPerLayerAttributeError: head_dim differs between layers",
+    "toolchain-missing":
+        "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+}
+
+
+@pytest.mark.parametrize(("code", "line"), LINES.items())
+def test_fires(code: str, line: str) -> None:
+    assert [found.issue.name for found in diagnose([*HEALTHY, line], ISSUES)] == [code]
+
+
+# Lines as vLLM's own source and the reports of the field have them.
+MORE = [
+    ("gemma4-unsupported",
+     ("Value error, The checkpoint you are trying to load has model type `gemma4_text` "
+            "but Transformers does not recognize this architecture. This could be because")),
+    ("compile-cache-not-picklable", "_pickle.PicklingError: Can't pickle <function launcher>"),
+    ("cutlass-fp4-moe",
+     "Using 'VLLM_CUTLASS' NvFp4 MoE backend out of potential backends: ['MARLIN']."),
+    ("cutlass-fp4-moe",
+     "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: []."),
+    ("nvfp4-tie-weights",
+     'ERROR   File "x.py", line 9, in tie_weights\nERROR     raise NotImplementedError'),
+    ("engine-dead", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."),
+    ("engine-dead",
+     "WARNING [shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
+    ("not-enough-memory", "[26265.4] Memory cgroup out of memory: Killed process 11587 (python)"),
+    ("not-enough-memory", "ValueError: No available memory for the cache blocks. Try increasing"),
+    ("not-enough-memory",
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 394.00 MiB."),
+]
+NEIGHBOURS = [
+    "Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['VLLM_CUTLASS', 'MARLIN'].",
+    "Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
+    "  File \"modelopt.py\", line 1, in tie_weights\n    self.weight = other.weight",
+    "INFO used to prevent the kernel from running out of memory.",
+    "ERROR Error with model: The model `no-such-model` does not exist.",
+    "KeyError: 'layers.0.mlp.down_proj.weight'",
+    ("W0424 AOTAutograd cache unable to serialize compiled graph: Can't pickle <function launcher "
+     "at 0x7f1c60cb2440>: attribute lookup launcher on __main__ failed"),
+    "INFO [backends.py:1105] Using cache directory: /var/cache/vllm for vLLM's torch.compile",
+    "There is no module or parameter named 'layers.0.mlp.down_proj.weight' in Gemma4Model.",
+    'INFO: 172.17.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+]
+PROBES = [
+    ("reasoning-delimiters-dropped",
+     "reasoning: asked, streamed", "'thought\\nSo.'; reasoning was asked for and is empty"),
+    ("chat-template-stale",
+     "reasoning: asked, streamed", "'So.'; reasoning was asked for and is empty"),
+    ("tool-arguments-malformed",
+     "tools: single, streamed", "arguments of get_weather: invalid JSON (x): '{'"),
+    ("tool-arguments-malformed",
+     "tools: HTML in streamed arguments", "'<<' is doubled in the arguments of create_page"),
+    ("tool-tags-in-content",
+     "tools: agentic", "'<|tool_call>'; tag '<|tool_call>' leaks into the content"),
+    ("engine-dead",
+     "boot", 'no line for 1801 s in phase "compile", which may be silent for 1800 s'),
+    ("engine-dead", "healthy afterwards", "/health answers 503: the engine died: x EngineDead"),
+    ("engine-dead",
+     "text: code", "''; Unanswered: timed out.; asked again: Unanswered: timed out."),
+    ("not-enough-memory",
+     "boot", 'the server ended with status 137 (out of memory) in phase "weights"'),
+    ("not-enough-memory",
+     "boot", "the server ended with status 137 (out of memory: it was killed, as"),
+]
+
+
+def codes(log: Path) -> list[str]:
+    """Return the issues that a log of ``LOGS`` is named by."""
+    return log.name.split(".")[0].split("+")
+
+
+def read(log: Path) -> tuple[list[str], list[Check]]:
+    """Return the lines and the failed checks of a log."""
+    lines = log.read_text().splitlines()
+    return ([line for line in lines if not line.startswith("@@ ")],
+            [check for line in lines if (check := parse(line))])
+
+
+def test_every_issue_has_a_log_and_no_log_is_of_none() -> None:
+    named = {code for log in LOGS for code in codes(log)}
+    assert named == {issue.name for issue in ISSUES.issues}
+    for log in LOGS:
+        assert sum(line.startswith("@@ ") for line in log.read_text().splitlines()) == len(
+            read(log)[1]), log
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+def test_each_log_is_claimed_by_its_issues_alone(log: Path) -> None:
+    lines, checks = read(log)
+    for before in ([], REAL[:5]):
+        found = diagnose([*before, *lines], ISSUES, checks)
+        assert [item.issue.name for item in found] == codes(log)
+        assert all(item.claimed for item in found)
+
+
+def test_the_log_of_a_real_healthy_run_shows_nothing() -> None:
+    assert any("Application startup complete" in line for line in REAL)
+    assert diagnose(REAL, ISSUES) == ()
+
+
+@pytest.mark.parametrize("log", [log for log in LOGS if read(log)[1]], ids=lambda log: log.stem)
+def test_a_check_that_passed_shows_no_issue(log: Path) -> None:
+    lines, checks = read(log)
+    good = [check.model_copy(update={"status": Status.PASS}) for check in checks]
+    shown = {item.issue.name for item in diagnose(lines, ISSUES, good)}
+    assert shown < set(codes(log))
+
+
+@pytest.mark.parametrize(("code", "flags"), [
+    ("gemma4-parsers-missing",
+     "{'model': '/m', 'enable_auto_tool_choice': True, 'tool_call_parser': 'hermes'}"),
+    ("chat-template-stale",
+     "{'tool_call_parser': 'gemma4', 'model': '/m', 'reasoning_parser': 'gemma4'}")])
+def test_the_launch_flags_tell_a_stale_template_from_a_missing_parser(code: str, flags: str
+                                                                      ) -> None:
+    check = Check(check="reasoning: asked", status=Status.FAIL,
+                  detail="'No.'; reasoning was asked for and is empty")
+    found = diagnose([f"INFO non-default args: {flags}"], ISSUES, [check])
+    assert [item.issue.name for item in found] == [code]
+
+
+@pytest.mark.parametrize(("code", "line"), MORE)
+def test_fires_on_lines_of_the_field(code: str, line: str) -> None:
+    found = diagnose([*HEALTHY, *line.splitlines()], ISSUES)
+    assert [item.issue.name for item in found] == [code]
+
+
+@pytest.mark.parametrize("line", NEIGHBOURS)
+def test_quiet_on_neighbours(line: str) -> None:
+    assert diagnose([*HEALTHY, *line.splitlines()], ISSUES) == ()
+
+
+@pytest.mark.parametrize(("code", "name", "detail"), PROBES)
+def test_fires_on_a_failed_probe_only(code: str, name: str, detail: str) -> None:
+    failed = Check(check=name, status=Status.FAIL, detail=detail)
+    good = failed.model_copy(update={"status": Status.PASS})
+    assert [item.issue.name for item in diagnose(HEALTHY, ISSUES, [failed])] == [code]
+    assert diagnose(HEALTHY, ISSUES, [good]) == ()
+
+
+@pytest.mark.parametrize(("version", "claimed"), [
+    ("0.22.1", False), ("0.23.1rc1.dev309", True), ("0.24.0+cu130", True), ("0.24.1", False)])
+def test_a_version_outside_is_shown_and_not_claimed(version: str, claimed: bool) -> None:
+    lines = [f"Initializing a V1 LLM engine (v{version}) with config", LINES["nvfp4-tie-weights"]]
+    found, = diagnose(lines, ISSUES, versions={"vllm": "0.23.0"})
+    assert found.claimed is claimed
+    assert ("not claimed" in str(found)) is not claimed
+
+
+def test_quiet_on_a_good_boot() -> None:
+    assert diagnose(HEALTHY, ISSUES) == ()
+
+
+def test_an_issue_is_named_once_with_its_first_line() -> None:
+    line = LINES["fp8-scales-not-mapped"]
+    assert [item.line for item in diagnose([line, line + " again"], ISSUES)] == [line]
+
+
+def test_a_harmless_line_is_never_the_cause() -> None:
+    """A line that is known as harmless is not searched, whatever a pattern would say of it."""
+    catalogue = Catalogue.model_validate({
+        "issue": [{"name": "any", "patterns": ["Could not load"], "cause": "x", "remedy": "y",
+                   "until": "z", "links": ["https://x.example"]}],
+        "harmless": [{"pattern": "optional plugin", "why": "x", "links": ["https://x.example"]}]})
+    line = "WARNING Could not load the optional plugin"
+    assert harmless(line, catalogue.harmless) is catalogue.harmless[0]
+    assert diagnose([line], catalogue) == ()
+    assert len(diagnose(["WARNING Could not load the plugin"], catalogue)) == 1

@@ -1,0 +1,19 @@
+"""Versions are read from the lines in which vLLM says them, and from no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from builder.diagnosis.versions import versions_in
+
+
+@pytest.mark.parametrize("line", [
+    "Initializing a V1 LLM engine (v0.32.0) with config: model='/m'",
+    "vLLM API server version 0.32.0",
+    "INFO [api_utils.py:347]  ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0"])
+def test_reads_the_version_of_vllm(line: str) -> None:
+    assert versions_in(["something else", line]) == {"vllm": "0.32.0"}
+
+
+def test_other_versions_are_not_taken_for_vllms() -> None:
+    assert versions_in(["transformers version 5.1"]) == {}
