@@ -88,8 +88,14 @@ class Lock(Frozen):
 
     @property
     def digest(self) -> str:
-        """Return the sha256 of the lock's canonical text; images are labelled with it."""
-        return "sha256:" + hashlib.sha256(render(self).encode()).hexdigest()
+        """Return the sha256 of the lock's canonical text; images are labelled with it.
+
+        Why a patch is unresolved is left out: it changes no image, and the same cell locked
+        behind another network must not make images stale.
+        """
+        settled = tuple(patch.model_copy(update={"why": ""}) for patch in self.patches)
+        text = render(self.model_copy(update={"patches": settled}))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def lock_path(folder: Path, cell: Cell | str) -> Path:

@@ -14,6 +14,7 @@ from builder.errors import LockError
 from builder.files import write_text
 from builder.locking.lock import (
     Lock,
+    LockedPatch,
     LockedWheel,
     load_for,
     read_lock,
@@ -54,6 +55,28 @@ def test_any_text_is_written_so_that_toml_reads_it_back(rows: list[tuple[str, st
     one = lock(*wheels) if wheels else lock()
     read = Lock.model_validate(tomli.loads(render(one)))
     assert sorted(read.wheels, key=repr) == sorted(one.wheels, key=repr)
+
+
+def unresolved(why: str, **changes: str) -> LockedPatch:
+    return LockedPatch(**{"name": "p", "source": "a/b#1", "wheel": "torch", "intent": "sha256:1",
+                          "why": why, **changes})
+
+
+def test_why_a_patch_is_unresolved_is_no_part_of_the_digest() -> None:
+    """The same cell, locked behind another network: its images stay what they are."""
+    here, there = (lock().model_copy(update={"patches": (unresolved(why),)})
+                   for why in ("no connection", "the service answered 503"))
+    assert render(here) != render(there)
+    assert here.digest == there.digest
+
+
+def test_everything_else_about_a_patch_is_part_of_the_digest() -> None:
+    found = LockedPatch(name="p", source="a/b#1", wheel="torch", intent="sha256:1",
+                        base="1" * 40, head="2" * 40, sha256="3" * 64, size=1)
+    variants = [(), (unresolved("x"),), (unresolved("x", intent="sha256:2"),), (found,),
+                (found.model_copy(update={"sha256": "4" * 64}),)]
+    digests = {lock().model_copy(update={"patches": patches}).digest for patches in variants}
+    assert len(digests) == len(variants)
 
 
 def test_one_changed_wheel_changes_one_line() -> None:
