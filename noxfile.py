@@ -73,6 +73,7 @@ def _image_verb(verb: str, image: str) -> Callable[[nox.Session], None]:
 
 
 for _name, _help in {
+    "doctor": "Check whether this host is fit to serve a model (-- --recipe R).",
     "engine": "Set up Docker, buildx, arm64 emulation and a registry where they are missing.",
     "base": "Make or find the base images (-- slim, --upgrade to renew their lock).",
     "plan": "Show the cells, what is locked, and what a build would do (-- CELL… --json).",

@@ -18,6 +18,7 @@ from builder.crash_report import as_error
 from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError
 
 COMMANDS = (
+    "doctor",
     "engine",
     "base",
     "plan",

@@ -1,0 +1,212 @@
+"""Raw text into facts: what ``nvidia-smi``, ``docker info``, ``ibstat`` and ``/proc`` say."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import IntFlag
+from typing import Any
+
+from builder.doctor.reading import GPU_FIELDS, Folder, RawHost
+from builder.model import Frozen
+
+KIB = 1024
+PORT = 8000  # what recipes serve on
+LISTENS = "0A"  # the state of a listening socket in /proc/net/tcp
+NOT_GIVEN = ("", "[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "[Insufficient Permissions]")
+
+
+class Slowdown(IntFlag):
+    """Bits of ``clocks_event_reasons.active`` that mean a fault (NVML's nvmlClocksEventReasons)."""
+
+    HARDWARE = 0x8
+    SOFTWARE_THERMAL = 0x20
+    HARDWARE_THERMAL = 0x40
+    POWER_BRAKE = 0x80
+
+
+class GpuState(Frozen):
+    """One GPU; None where the driver gives no value (MHz, W, percent)."""
+
+    name: str
+    capability: str
+    driver: str
+    state: str
+    utilization: float | None
+    power: float | None
+    clock: float | None
+    clock_limit: float | None
+    slowdown: int
+
+
+class GpuProcess(Frozen):
+    """A process that holds GPU memory (bytes, None where the driver does not say)."""
+
+    pid: int
+    name: str
+    memory: int | None
+
+
+class Docker(Frozen):
+    """What ``docker info`` says."""
+
+    version: str
+    runtimes: tuple[str, ...]
+    cdi_folders: tuple[str, ...]
+    data_root: str
+    snap: bool
+    error: str
+
+
+class Adapter(Frozen):
+    """An RDMA adapter of ``ibstat``; ``rate`` in Gb/s."""
+
+    name: str
+    state: str
+    rate: int
+    firmware: str
+
+
+class HostFacts(Frozen):
+    """Everything the doctor judges; None where it could not be seen."""
+
+    machine: str
+    kernel: str
+    user: str
+    groups: tuple[str, ...]
+    gpus: tuple[GpuState, ...] | None
+    processes: tuple[GpuProcess, ...] | None
+    driver_cuda: str | None
+    docker: Docker | None
+    cdi: tuple[str, ...]
+    adapters: tuple[Adapter, ...] | None
+    memory: dict[str, int]
+    swap: int
+    earlyoom: bool
+    desktop: bool
+    ollama: bool
+    port_taken: bool
+    memlock: int
+    folders: tuple[Folder, ...]
+
+
+def facts_of(raw: RawHost) -> HostFacts:
+    """Parse what was read; text in an unknown form counts as not seen."""
+    texts = raw.texts
+    return HostFacts(
+        machine=raw.machine, kernel=raw.kernel, user=raw.user, groups=raw.groups,
+        gpus=parse_gpus(texts.get("gpus")), processes=parse_processes(texts.get("gpu_processes")),
+        driver_cuda=parse_cuda(texts.get("gpu_summary")),
+        docker=parse_docker(texts.get("docker")), cdi=raw.cdi,
+        adapters=parse_ibstat(texts.get("ibstat")),
+        memory=parse_meminfo(texts.get("meminfo") or ""),
+        swap=parse_swaps(texts.get("swaps") or ""),
+        earlyoom=bool(texts.get("earlyoom")), desktop=bool(texts.get("desktop")),
+        ollama=bool(texts.get("ollama")),
+        port_taken=listens(texts.get("tcp"), texts.get("tcp6")), memlock=raw.memlock,
+        folders=raw.folders)
+
+
+def _rows(text: str, columns: int) -> list[list[str]]:
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+    return [row for row in rows if len(row) == columns]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return None if text in NOT_GIVEN else float(text)
+    except ValueError:
+        return None
+
+
+def parse_gpus(text: str | None) -> tuple[GpuState, ...] | None:
+    """Read ``nvidia-smi --query-gpu``; None where it did not answer."""
+    if text is None:
+        return None
+    return tuple(
+        GpuState(name=name, capability=capability, driver=driver, state=state,
+                 utilization=_number(load), power=_number(power), clock=_number(clock),
+                 clock_limit=_number(limit), slowdown=_bits(reasons))
+        for name, capability, driver, state, load, power, clock, limit, reasons
+        in _rows(text, len(GPU_FIELDS)))
+
+
+def _bits(text: str) -> int:
+    mask = Slowdown.HARDWARE | Slowdown.SOFTWARE_THERMAL | Slowdown.HARDWARE_THERMAL \
+        | Slowdown.POWER_BRAKE
+    try:
+        return int(text, 16) & int(mask)
+    except ValueError:
+        return 0
+
+
+def parse_processes(text: str | None) -> tuple[GpuProcess, ...] | None:
+    """Read ``nvidia-smi --query-compute-apps``; memory comes in MiB."""
+    if text is None:
+        return None
+    found = []
+    for pid, name, memory in _rows(text, 3):
+        amount = _number(memory)
+        if pid.isdigit():
+            found.append(GpuProcess(pid=int(pid), name=name,
+                                    memory=None if amount is None else int(amount) * KIB * KIB))
+    return tuple(found)
+
+
+def parse_cuda(text: str | None) -> str | None:
+    """Return the CUDA version that the driver supports, as the head of ``nvidia-smi`` has it."""
+    match = re.search(r"CUDA Version:\s*(\d+\.\d+)", text or "")
+    return match[1] if match else None
+
+
+def parse_docker(text: str | None) -> Docker | None:
+    """Read ``docker info`` as JSON; ``error`` is what the client says where no engine answers."""
+    try:
+        raw: Any = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    errors = raw.get("ServerErrors") or []
+    root = str(raw.get("DockerRootDir", ""))
+    return Docker(version=str(raw.get("ServerVersion", "")),
+                  runtimes=tuple(sorted(raw.get("Runtimes") or {})),
+                  cdi_folders=tuple(raw.get("CDISpecDirs") or ()), data_root=root,
+                  snap=root.startswith("/var/snap/"), error="; ".join(map(str, errors)))
+
+
+def parse_ibstat(text: str | None) -> tuple[Adapter, ...] | None:
+    """Read ``ibstat``; one adapter has one port on a Spark."""
+    if text is None:
+        return None
+    adapters = []
+    for block in re.split(r"^CA '", text, flags=re.MULTILINE)[1:]:
+        name = block.partition("'")[0]
+        adapters.append(Adapter(
+            name=name, state=_field(block, "State"), rate=int(_field(block, "Rate") or 0),
+            firmware=_field(block, "Firmware version")))
+    return tuple(adapters)
+
+
+def _field(block: str, key: str) -> str:
+    match = re.search(rf"^\s*{key}: (\S+)", block, flags=re.MULTILINE)
+    return match[1] if match else ""
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Read ``/proc/meminfo`` into bytes."""
+    return {key: int(value) * KIB
+            for key, value in re.findall(r"^(\w+):\s+(\d+) kB", text, flags=re.MULTILINE)}
+
+
+def parse_swaps(text: str) -> int:
+    """Return the bytes of swap that are on, from ``/proc/swaps``; zram counts, too."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return sum(int(row[2]) * KIB for row in rows if len(row) >= 3 and row[2].isdigit())
+
+
+def listens(*tables: str | None) -> bool:
+    """Say whether a program listens on ``PORT``, from ``/proc/net/tcp`` and ``tcp6``."""
+    rows = [line.split() for text in tables for line in (text or "").splitlines()]
+    return any(len(row) > 3 and row[3] == LISTENS and row[1].endswith(f":{PORT:04X}")
+               for row in rows)

@@ -1,0 +1,233 @@
+"""Facts of a host against what serving a model needs: one line a check, with reason and remedy.
+
+A check that lacks its facts says ``unseen`` and never passes. Words, remedies and sources are data
+(``rules.toml``); which facts lead to which verdict is code, since figures are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+import tomli
+
+from builder import console
+from builder.doctor.facts import PORT, HostFacts, Slowdown
+from builder.doctor.reading import Folder
+from builder.model import Frozen
+
+GB10 = "12.1"
+DRIVER = 580  # the first branch with CUDA 13.0
+BAD_KERNELS = ("7.0.0-1019-nvidia",)
+LOW_CLOCK_MHZ, BUSY_PERCENT = 1000, 80  # stuck units were seen at 500 to 890 MHz and 94 to 96 %
+CACHE_SHARE = 0.2  # of all memory in the page cache, from which on it costs context
+HELD_SHARE = 0.15  # of all memory that neither a process nor the cache explains
+GB = 1_000_000_000
+
+
+class Verdict(StrEnum):
+    """What a check comes to."""
+
+    OK = "ok"
+    WARNING = "warning"
+    UNFIT = "unfit"
+    UNSEEN = "unseen"
+
+
+class Words(Frozen):
+    """Why a check matters, what to do, and where that was seen."""
+
+    reason: str
+    remedy: str
+    source: str
+
+
+class Line(Frozen):
+    """One check of the doctor; ``remedy`` is empty where nothing needs to be done."""
+
+    check: str
+    verdict: Verdict
+    seen: str
+    reason: str = ""
+    remedy: str = ""
+    source: str = ""
+
+
+class Need(Frozen):
+    """What is to be served: its share of memory, the image's CUDA, bytes of image and model."""
+
+    name: str = ""
+    memory_share: float = 0.0
+    cuda: str = ""
+    image: int = 0
+    model: int = 0
+
+
+@cache
+def rules() -> dict[str, Words]:
+    """Return the words of each check."""
+    raw = tomli.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+    return {name: Words.model_validate(words) for name, words in raw.items()}
+
+
+def judge(facts: HostFacts, need: Need) -> tuple[Line, ...]:
+    """Return every check's line, in the order in which a start would meet its fault."""
+    return tuple(line for check in CHECKS for line in check(facts, need))
+
+
+def _line(check: str, verdict: Verdict, seen: str, **places: str) -> Line:
+    words = rules()[check]
+    if verdict in (Verdict.OK, Verdict.UNSEEN):
+        return Line(check=check, verdict=verdict, seen=seen)
+    return Line(check=check, verdict=verdict, seen=seen, reason=words.reason,
+                remedy=words.remedy.format(**places) if places else words.remedy,
+                source=words.source)
+
+
+def _when(fault: bool, worst: Verdict = Verdict.UNFIT) -> Verdict:
+    return worst if fault else Verdict.OK
+
+
+def _machine(facts: HostFacts, need: Need) -> Iterator[Line]:
+    wrong = bool(need.cuda) and facts.machine != "aarch64"
+    yield _line("machine", _when(wrong), facts.machine)
+    yield _line("kernel", _when(facts.kernel in BAD_KERNELS, Verdict.WARNING), facts.kernel)
+
+
+def _gpu(facts: HostFacts, need: Need) -> Iterator[Line]:
+    if not facts.gpus:
+        yield _line("gpu", Verdict.UNSEEN, "nvidia-smi shows no GPU")
+        return
+    names = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in facts.gpus)
+    yield _line("gpu", _when(all(gpu.capability != GB10 for gpu in facts.gpus)), names)
+    driver = facts.gpus[0].driver
+    branch = driver.partition(".")[0]
+    yield _line("driver", _when(not branch.isdigit() or int(branch) < DRIVER), driver)
+    yield from _driver_cuda(facts, need)
+    yield from _clocks(facts)
+
+
+def _driver_cuda(facts: HostFacts, need: Need) -> Iterator[Line]:
+    if need.cuda and facts.driver_cuda:
+        older = _version(facts.driver_cuda) < _version(need.cuda)
+        yield _line("cuda", _when(older), f"driver {facts.driver_cuda}, image {need.cuda}")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _clocks(facts: HostFacts) -> Iterator[Line]:
+    for gpu in facts.gpus or ():
+        if gpu.clock is None or gpu.utilization is None:
+            yield _line("clocks", Verdict.UNSEEN, "the driver gives no clock")
+            continue
+        seen = f"{gpu.clock:.0f} MHz at {gpu.utilization:.0f} % load"
+        if gpu.utilization < BUSY_PERCENT:
+            yield Line(check="clocks", verdict=Verdict.UNSEEN,
+                       seen=f"{seen}: only a busy GPU shows whether it is stuck")
+        else:
+            yield _line("clocks", _when(gpu.clock < LOW_CLOCK_MHZ), seen)
+        reasons = [flag.name or "" for flag in Slowdown if gpu.slowdown & flag]
+        yield _line("slowdown", _when(bool(reasons), Verdict.WARNING),
+                    ", ".join(reasons).lower().replace("_", " ") or "none")
+
+
+def _docker(facts: HostFacts, _: Need) -> Iterator[Line]:
+    docker = facts.docker
+    if docker is None:
+        yield _line("docker", Verdict.UNFIT, "docker info did not answer")
+        return
+    if docker.error:
+        forbidden = "permission denied" in docker.error.lower()
+        yield _line("docker-group" if forbidden else "docker", Verdict.UNFIT, docker.error)
+        return
+    yield _line("docker", Verdict.OK, docker.version)
+    yield _line("docker-snap", _when(docker.snap), docker.data_root)
+    if facts.gpus:
+        has = "nvidia" in docker.runtimes or bool(docker.cdi_folders and facts.cdi)
+        seen = f"runtimes: {', '.join(docker.runtimes)}; CDI: {', '.join(facts.cdi) or 'none'}"
+        yield _line("gpu-in-containers", _when(not has), seen)
+
+
+def _memory(facts: HostFacts, need: Need) -> Iterator[Line]:
+    total, available = facts.memory.get("MemTotal"), facts.memory.get("MemAvailable")
+    if not total or available is None:
+        yield _line("memory", Verdict.UNSEEN, "/proc/meminfo cannot be read")
+        return
+    wanted = int(total * need.memory_share)
+    seen = f"{console.size(available)} available of {console.size(total)}"
+    asked = f", {need.name} takes {console.size(wanted)}" if wanted else ""
+    yield _line("memory", _when(available < wanted), seen + asked)
+    cached = facts.memory.get("Cached", 0) + facts.memory.get("Buffers", 0)
+    yield _line("page-cache", _when(cached > CACHE_SHARE * total and bool(facts.gpus),
+                                    Verdict.WARNING), console.size(cached))
+    yield from _held(facts, total)
+    yield _line("swap", _when(facts.swap > 0, Verdict.WARNING),
+                f"{console.size(facts.swap)} on" if facts.swap else "off")
+    if facts.gpus:
+        yield _line("earlyoom", _when(not facts.earlyoom, Verdict.WARNING),
+                    "running" if facts.earlyoom else "not running")
+
+
+def _held(facts: HostFacts, total: int) -> Iterator[Line]:
+    """Look at who holds GPU memory, and at memory that nobody admits to holding."""
+    if facts.processes is None:
+        yield _line("gpu-holders", Verdict.UNSEEN, "nvidia-smi lists no processes")
+        return
+    holders = [f"{Path(process.name).name} ({console.size(process.memory or 0)})"
+               for process in facts.processes]
+    names = [*holders, *(["ollama (running)"] if facts.ollama and not holders else [])]
+    yield _line("gpu-holders", _when(bool(names), Verdict.WARNING), ", ".join(names) or "nobody")
+    known = sum(facts.memory.get(key, 0) for key in (
+        "MemFree", "Buffers", "Cached", "AnonPages", "Slab", "KernelStack", "PageTables"))
+    missing = total - known - sum(process.memory or 0 for process in facts.processes)
+    if "AnonPages" in facts.memory and facts.gpus:
+        yield _line("held-memory", _when(missing > HELD_SHARE * total, Verdict.WARNING),
+                    f"{console.size(max(0, missing))} that no process explains")
+
+
+def _desk(facts: HostFacts, _: Need) -> Iterator[Line]:
+    if facts.gpus:
+        yield _line("desktop", _when(facts.desktop, Verdict.WARNING),
+                    "running" if facts.desktop else "not running")
+    yield _line("port", _when(facts.port_taken),
+                f"{PORT} is taken" if facts.port_taken else f"{PORT} is free")
+
+
+def _folders(facts: HostFacts, need: Need) -> Iterator[Line]:
+    for folder in facts.folders:
+        yield _folder(folder)
+    if facts.folders:
+        free = min(folder.free for folder in facts.folders)
+        wanted = need.image + need.model
+        seen = f"{console.size(free)} free"
+        asked = f", image and model take {console.size(wanted)}" if wanted else ""
+        yield _line("disk", _when(free < wanted), seen + asked)
+
+
+def _folder(folder: Folder) -> Line:
+    problem = ""
+    if not folder.writable:
+        problem = f"belongs to {folder.owner} and is not writable"
+    elif folder.foreign:
+        problem = f"holds files of another user: {', '.join(folder.foreign)}"
+    return _line("folder", _when(bool(problem)), f"{folder.path} {problem or 'is writable'}",
+                 path=folder.path)
+
+
+def _two_sparks(facts: HostFacts, _: Need) -> Iterator[Line]:
+    """Judge RDMA only where an adapter has a link: one Spark alone needs none."""
+    active = [adapter for adapter in facts.adapters or () if adapter.state == "Active"]
+    if not active:
+        return
+    seen = ", ".join(f"{adapter.name} {adapter.rate} Gb/s" for adapter in active)
+    yield _line("rdma", _when(len(active) % 2 == 1, Verdict.WARNING), seen)
+    yield _line("memlock", _when(0 <= facts.memlock < GB, Verdict.WARNING),
+                "unlimited" if facts.memlock < 0 else console.size(facts.memlock))
+
+
+CHECKS: tuple[Callable[[HostFacts, Need], Iterator[Line]], ...] = (
+    _machine, _gpu, _docker, _memory, _desk, _folders, _two_sparks)

@@ -1,0 +1,140 @@
+"""What a host says of itself, as raw text: programs that only report, and files under ``/proc``.
+
+Reading is apart from judging, so that the output of any machine can be a test's fixture. Every
+program has ``PROGRAM_S`` seconds; all run side by side. One that is missing or fails gives None,
+which is not the same as an empty answer.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import resource
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from builder.errors import SparkyardError
+from builder.model import Frozen
+from builder.process import run
+
+PROGRAM_S = 1.5
+FILE_BYTES = 1 << 16
+
+GPU_FIELDS = ("name", "compute_cap", "driver_version", "pstate", "utilization.gpu", "power.draw",
+              "clocks.sm", "clocks.max.sm", "clocks_event_reasons.active")
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "gpus": ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"),
+    "gpu_processes": ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory",
+                      "--format=csv,noheader,nounits"),
+    "gpu_summary": ("nvidia-smi",),  # the only form that names the driver's CUDA version
+    "docker": ("docker", "info", "--format", "{{json .}}"),
+    "ibstat": ("ibstat",),
+    "earlyoom": ("pgrep", "-x", "earlyoom"),
+    "desktop": ("pgrep", "-x", "gnome-shell|Xorg|Xwayland|kwin_wayland"),
+    "ollama": ("pgrep", "-x", "ollama"),
+}
+FILES = {"meminfo": "proc/meminfo", "swaps": "proc/swaps", "tcp": "proc/net/tcp",
+         "tcp6": "proc/net/tcp6"}
+CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
+
+
+class Folder(Frozen):
+    """A folder that containers write into: its owner, whether this user may write, free bytes."""
+
+    path: str
+    exists: bool
+    writable: bool
+    owner: str
+    free: int
+    foreign: tuple[str, ...] = ()  # a few entries that belong to another user
+
+
+class RawHost(Frozen):
+    """Everything read, unparsed; None where a program or file is missing or failed."""
+
+    machine: str
+    kernel: str
+    user: str
+    groups: tuple[str, ...]
+    texts: dict[str, str | None]
+    cdi: tuple[str, ...]
+    memlock: int
+    folders: tuple[Folder, ...]
+
+
+def read_host(folders: tuple[Path, ...], root: Path = Path("/"),
+              program: Callable[[tuple[str, ...]], str | None] | None = None) -> RawHost:
+    """Read this host; ``root`` and ``program`` stand in for the file system and for programs."""
+    ask = program or output_of
+    with ThreadPoolExecutor(len(PROGRAMS)) as pool:
+        answers = dict(zip(PROGRAMS, pool.map(ask, PROGRAMS.values()), strict=True))
+    texts = {**answers, **{name: text_of(root / path) for name, path in FILES.items()}}
+    system = os.uname()
+    return RawHost(
+        machine=system.machine, kernel=system.release, user=_user(os.geteuid()),
+        groups=_groups(), texts=texts, cdi=_cdi(root), memlock=_memlock(),
+        folders=tuple(map(look_at_folder, folders)))
+
+
+def output_of(command: tuple[str, ...]) -> str | None:
+    """Return what a program printed, None where it is missing, fails or takes too long."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        result = run(command, check=False, timeout=PROGRAM_S)
+    except SparkyardError:
+        return None
+    return result.stdout if result.returncode == 0 else None
+
+
+def text_of(path: Path) -> str | None:
+    """Return the beginning of a small file, None where it cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def look_at_folder(path: Path) -> Folder:
+    """Return who owns a folder, or its nearest parent that is there, and what is free in it."""
+    place = path.absolute()
+    exists = place.is_dir()
+    while not place.is_dir():
+        place = place.parent
+    owner, me = place.stat().st_uid, os.geteuid()
+    foreign = [entry.name for entry in place.iterdir()
+               if entry.lstat().st_uid != me] if exists and os.access(place, os.R_OK) else []
+    return Folder(path=str(path), exists=exists, writable=os.access(place, os.W_OK | os.X_OK),
+                  owner=_user(owner), free=shutil.disk_usage(place).free,
+                  foreign=tuple(sorted(foreign)[:3]))
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _groups() -> tuple[str, ...]:
+    names = []
+    for number in os.getgroups():
+        try:
+            names.append(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.append(str(number))
+    return tuple(sorted(names))
+
+
+def _cdi(root: Path) -> tuple[str, ...]:
+    files = [path for folder in CDI_FOLDERS for path in sorted((root / folder).glob("*"))]
+    return tuple(path.name for path in files if path.suffix in (".yaml", ".json"))
+
+
+def _memlock() -> int:
+
+    return resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]

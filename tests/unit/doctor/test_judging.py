@@ -1,0 +1,143 @@
+"""A healthy Spark passes every check; each of many unfit ones is named, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.doctor.facts import HostFacts, facts_of
+from builder.doctor.judging import BAD_KERNELS, Line, Need, Verdict, judge, rules
+from builder.doctor.reading import Folder, RawHost
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "doctor"
+BUSY = "NVIDIA GB10, 12.1, 580.126.09, P0, 96, 60, 2411, 3003, 0x0000000000000000"
+DOCKER = {"ServerVersion": "28.5.1", "Runtimes": {"runc": {}, "nvidia": {}},
+          "DockerRootDir": "/var/lib/docker"}
+NEED = Need(name="gemma4-26b-a4b-fp8", memory_share=0.7, cuda="13.0", image=9_000_000_000,
+            model=50_000_000_000)
+MEMINFO = (FIXTURES / "meminfo.txt").read_text()
+TCP = "  sl  local_address rem_address st\n   0: 0100007F:0050 00000000:0000 0A 0:0\n"
+SWAP = "Filename Type Size Used Priority\n/swap.img file 16777212 0 -2\n"
+CACHE = Folder(path="/home/me/.cache/huggingface", exists=True, writable=True, owner="me",
+               free=900_000_000_000)
+
+
+def host(folder: dict[str, Any] | None = None, texts: dict[str, str | None] | None = None,
+         **changes: Any) -> HostFacts:
+    """Return a healthy Spark but for ``changes``."""
+    usual: dict[str, str | None] = {
+        "gpus": BUSY, "gpu_processes": "", "gpu_summary": (FIXTURES / "nvidia-smi.txt").read_text(),
+        "docker": json.dumps(DOCKER), "ibstat": (FIXTURES / "ibstat.txt").read_text(),
+        "earlyoom": "812\n", "desktop": "", "ollama": "", "meminfo": MEMINFO,
+        "swaps": SWAP.splitlines()[0], "tcp": TCP}
+    raw: dict[str, Any] = {
+        "machine": "aarch64", "kernel": "6.17.0-1032-nvidia", "user": "me", "groups": ("docker",),
+        "texts": {**usual, **(texts or {})}, "cdi": (), "memlock": -1,
+        "folders": (CACHE.model_copy(update=folder or {}),), **changes}
+    return facts_of(RawHost.model_validate(raw))
+
+
+def complaints(facts: HostFacts, need: Need = NEED) -> dict[str, Verdict]:
+    return {line.check: line.verdict for line in judge(facts, need)
+            if line.verdict in (Verdict.UNFIT, Verdict.WARNING)}
+
+
+def test_a_healthy_spark_passes_everything() -> None:
+    lines = judge(host(), NEED)
+    assert {line.verdict for line in lines} == {Verdict.OK}
+    assert len(lines) >= 18
+
+
+UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
+    "x86-64": ("machine", {"machine": "x86_64"}),
+    "another GPU": ("gpu", {"texts": {"gpus": BUSY.replace("12.1", "8.9")}}),
+    "an old driver": ("driver", {"texts": {"gpus": BUSY.replace("580.126.09", "570.86.15")}}),
+    "a driver of CUDA 12.8": ("cuda", {"texts": {"gpu_summary": "CUDA Version: 12.8"}}),
+    "no docker": ("docker", {"texts": {"docker": None}}),
+    "an engine that is down": ("docker", {"texts": {"docker": json.dumps(
+        {"ServerErrors": ["Cannot connect to the Docker daemon"]})}}),
+    "not in the group docker": ("docker-group", {"texts": {"docker": json.dumps(
+        {"ServerErrors": ["permission denied while trying to connect to the Docker daemon"]})}}),
+    "docker from snap": ("docker-snap", {"texts": {"docker": json.dumps(
+        {**DOCKER, "DockerRootDir": "/var/snap/docker/common/var-lib-docker"})}}),
+    "no NVIDIA runtime": ("gpu-in-containers", {"texts": {"docker": json.dumps(
+        {**DOCKER, "Runtimes": {"runc": {}}})}}),
+    "memory in use": ("memory", {"texts": {"meminfo": MEMINFO.replace(
+        "118365908", "27365908")}}),
+    "a stuck low-power state": ("clocks", {"texts": {"gpus": BUSY.replace("2411", "690")}}),
+    "the port": ("port", {"texts": {"tcp": TCP.replace("0050", "1F40")}}),
+    "a cache of root": ("folder", {"folder": {"writable": False, "owner": "root"}}),
+    "files of root in the cache": ("folder", {"folder": {"foreign": ("hub",)}}),
+    "a full disk": ("disk", {"folder": {"free": 20_000_000_000}}),
+}
+WARNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a bad kernel": ("kernel", {"kernel": BAD_KERNELS[0]}),
+    "heat": ("slowdown", {"texts": {"gpus": BUSY.replace("0x0000000000000000", "0x60")}}),
+    "a large page cache": ("page-cache", {"texts": {"meminfo": MEMINFO.replace(
+        "6024020", "60240200").replace("112040196", "57824016")}}),
+    "another server": ("gpu-holders", {"texts": {"gpu_processes": "9, VLLM::EngineCore, 1024"}}),
+    "Ollama": ("gpu-holders", {"texts": {"ollama": "77\n"}}),
+    "memory of a killed server": ("held-memory", {"texts": {"meminfo": MEMINFO.replace(
+        "112040196", "72040196")}}),
+    "swap": ("swap", {"texts": {"swaps": SWAP}}),
+    "no earlyoom": ("earlyoom", {"texts": {"earlyoom": None}}),
+    "a desktop": ("desktop", {"texts": {"desktop": "1401\n"}}),
+    "one adapter of two": ("rdma", {"texts": {"ibstat": (FIXTURES / "ibstat.txt").read_text()
+                                              .split("CA 'rocep1s0f0'")[0]}}),
+    "a low memlock": ("memlock", {"memlock": 8 << 20}),
+}
+
+
+@pytest.mark.parametrize("fault", UNFIT)
+def test_an_unfit_host_is_named(fault: str) -> None:
+    check, changes = UNFIT[fault]
+    assert complaints(host(**changes)) == {check: Verdict.UNFIT}
+
+
+@pytest.mark.parametrize("fault", WARNED)
+def test_a_host_that_may_fail_is_warned_about(fault: str) -> None:
+    check, changes = WARNED[fault]
+    assert complaints(host(**changes)) == {check: Verdict.WARNING}
+
+
+def test_every_complaint_says_why_what_to_do_and_its_source() -> None:
+    for check, changes in (*UNFIT.values(), *WARNED.values()):
+        (line,) = (each for each in judge(host(**changes), NEED) if each.check == check
+                   and each.remedy)
+        assert line.reason
+        assert line.source.startswith("https://")
+    assert {check for check, _ in (*UNFIT.values(), *WARNED.values())} == set(rules())
+
+
+def line_of(facts: HostFacts, check: str, need: Need = NEED) -> Line:
+    return next(line for line in judge(facts, need) if line.check == check)
+
+
+def test_what_cannot_be_seen_is_said_and_does_not_pass() -> None:
+    blind = host(texts={"gpus": None, "gpu_processes": None, "meminfo": None})
+    for check in ("gpu", "gpu-holders", "memory"):
+        if check != "gpu-holders":
+            assert line_of(blind, check).verdict is Verdict.UNSEEN
+    assert "driver" not in {line.check for line in judge(blind, NEED)}
+
+
+def test_an_idle_gpu_does_not_show_whether_its_clock_is_stuck() -> None:
+    idle = host(texts={"gpus": BUSY.replace("96, 60, 2411", "0, 3, 208")})
+    assert line_of(idle, "clocks").verdict is Verdict.UNSEEN
+
+
+def test_without_a_recipe_only_the_host_itself_is_judged() -> None:
+    assert complaints(host(machine="x86_64", folder={"free": 5}), Need()) == {}
+
+
+def test_cdi_gives_containers_a_gpu_too() -> None:
+    cdi = json.dumps({**DOCKER, "Runtimes": {"runc": {}}, "CDISpecDirs": ["/etc/cdi"]})
+    assert complaints(host(texts={"docker": cdi}, cdi=("nvidia.yaml",))) == {}
+
+
+def test_one_spark_without_a_link_needs_no_rdma() -> None:
+    down = (FIXTURES / "ibstat.txt").read_text().replace("Active", "Down")
+    assert complaints(host(texts={"ibstat": down}, memlock=1)) == {}

@@ -1,0 +1,66 @@
+"""Reading asks programs and files, and survives whatever they do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from builder.doctor.reading import PROGRAMS, look_at_folder, output_of, read_host, text_of
+
+
+def test_every_program_and_file_is_asked_once(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text("MemTotal: 1 kB\n")
+    (tmp_path / "etc" / "cdi").mkdir(parents=True)
+    (tmp_path / "etc" / "cdi" / "nvidia.yaml").touch()
+    asked: list[tuple[str, ...]] = []
+
+    def program(command: tuple[str, ...]) -> str | None:
+        asked.append(command)
+        return None if command[0] == "ibstat" else command[0]
+
+    raw = read_host((tmp_path,), tmp_path, program)
+    assert sorted(asked) == sorted(PROGRAMS.values())
+    assert raw.texts["docker"] == "docker"
+    assert raw.texts["ibstat"] is None
+    assert raw.texts["meminfo"] == "MemTotal: 1 kB"
+    assert raw.texts["swaps"] is None
+    assert raw.cdi == ("nvidia.yaml",)
+
+
+def test_no_program_that_is_asked_can_change_the_host() -> None:
+    allowed = {"nvidia-smi", "docker", "ibstat", "pgrep"}
+    assert {command[0] for command in PROGRAMS.values()} == allowed
+    assert PROGRAMS["docker"][1] == "info"
+    assert not any(flag.startswith(("-pm", "-lgc", "-r", "--gpu-reset"))
+                   for command in PROGRAMS.values() for flag in command)
+
+
+def test_a_program_that_is_missing_fails_or_hangs_gives_nothing(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, body in {"fails": "echo no; exit 1", "hangs": "sleep 60", "says": "echo yes"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("builder.doctor.reading.PROGRAM_S", 0.3)
+    assert output_of(("no-such-program",)) is None
+    assert output_of(("fails",)) is None
+    assert output_of(("hangs",)) is None
+    assert output_of(("says",)) == "yes\n"
+
+
+def test_a_large_file_is_read_at_its_beginning_only(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 1_000_000)
+    assert len(text_of(tmp_path / "large") or "") == 1 << 16
+    assert text_of(tmp_path / "absent") is None
+
+
+def test_a_folder_says_whether_it_is_there_and_writable(tmp_path: Path) -> None:
+    here = look_at_folder(tmp_path)
+    assert here.exists
+    assert here.writable
+    assert here.foreign == ()
+    assert here.free > 0
+    assert not look_at_folder(tmp_path / "a" / "b").exists
