@@ -23,8 +23,7 @@ from builder.record.gpu import Gpu, Where, place
 from builder.record.host_facts import HostFacts
 from builder.record.models import Record
 from builder.record.writer import RecordWriter
-from builder.smoke.run import Run
-from builder.smoke.seen import KeptLog, Seen
+from builder.smoke.models import KeptLog, Observations, Run
 from builder.smoke.server import booted
 from builder.smoke.watch import still_healthy
 
@@ -49,16 +48,15 @@ class Wish:
 def bench_image(run: Run, writer: RecordWriter, wish: Wish) -> Record:
     """Serve the image's recipe, measure it and keep the result as it comes."""
     with closing(KeptLog(run.workspace.cache / writer.record.log)) as log:
-        seen = Seen(log)
+        observed = Observations(log)
 
         def on_check(check: Check) -> None:
             console.info(f"  {check.status.value:5} {check.check}  {check.detail[:150]}")
-            writer.add(check, phases=dict(seen.phases), gpus=seen.gpus,
-                       where=place(seen.gpus, emulated=run.emulated))
+            writer.add(check, phases=dict(observed.phases), gpus=observed.gpus,
+                       where=place(observed.gpus, emulated=run.emulated))
             log.raise_if_full()
 
-        with booted(run.engine, run.reference, run.cell, run.recipe, run.workspace.root, seen,
-                    on_check, emulated=run.emulated, model=run.model) as (watch, client):
+        with booted(run, observed, on_check) as (watch, client):
             if client:
                 server = BenchClient(client.base, client.model)
                 conditions = conditions_of(run, writer.record, text_sha256(wish.text))

@@ -32,8 +32,8 @@ from builder.record.models import Record, now, read_record, records_folder
 from builder.record.writer import RecordWriter, kept
 from builder.report import terminal as report
 from builder.report.bench_table import compared, heading
+from builder.smoke.models import Run
 from builder.smoke.record_start import start_record
-from builder.smoke.run import Run
 from builder.workspace import Workspace, open_workspace
 
 # The tiny model answers prose with control tokens, which a parser would keep back.

@@ -19,8 +19,9 @@ from builder.recipes.models import Recipe, load_recipe
 from builder.record.models import Level, Record, records_folder
 from builder.record.writer import RecordWriter, kept
 from builder.report import terminal as report
+from builder.smoke.models import Run
 from builder.smoke.record_start import start_record
-from builder.smoke.run import Run, perform
+from builder.smoke.run import perform
 from builder.workspace import Workspace, open_workspace
 
 TINY = "tiny-gemma4"

@@ -25,6 +25,8 @@ from builder.engine.errors import explain
 from builder.errors import EngineError
 
 STOP_SECONDS = 5
+REMOVED = "destroy"
+EVENTS = ("start", "oom", "kill", "die", REMOVED)  # of all that an engine tells
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class ContainerState:
     @property
     def running(self) -> bool:
         """Say whether its first process lives."""
-        return self.status == "running"
+        return self.status not in ("created", "exited", "dead")
 
 
 @dataclass(frozen=True)
@@ -140,16 +142,26 @@ class Container:
         return ContainerState(said["Status"], int(said["ExitCode"]), bool(said["OOMKilled"]),
                               said.get("Error", ""))
 
-    def actions(self) -> tuple[str, ...]:
-        """Return what the engine remembers of it, oldest first: create, start, kill, die.
+    def follow_events(self) -> Iterator[str]:
+        """Yield what befalls it (start, oom, kill, die, destroy), from its creation, as it comes.
 
-        An engine that was started anew remembers nothing.
+        Followed live: an engine remembers its last 256 events only, and none after a restart. Ends
+        when the container is removed; raises EngineError where the engine goes away before that.
         """
-        said = self._docker.run(
-            "events", "--since", "24h", "--until", "0s", "--filter", "type=container", "--filter",
-            f"container={self.id}", "--format", "{{.Action}}", doing="asking for a container",
-            timeout=60)
-        return tuple(said.stdout.splitlines())  # a command inside is one line: "exec_create: …"
+        words = [*self._docker.words, "events", "--since", self._inspect()["Created"], "--filter",
+                 f"container={self.id}", "--format", "{{.Action}}",
+                 *(word for name in EVENTS for word in ("--filter", f"event={name}"))]
+        with process.stream(words) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                action = line.decode("utf-8", "replace").strip()
+                if action in EVENTS:
+                    yield action
+                if action == REMOVED:
+                    return
+            if child.wait() > 0:  # the program itself was not killed: its engine went away
+                raise EngineError("the connection to the Docker engine broke",
+                                  where=self.spec.image, next_step="see the engine's own log")
 
     def published_port(self, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to ``port`` inside."""

@@ -37,7 +37,7 @@ class Check(Frozen):
 OnCheck = Callable[[Check], None]  # is handed each check as it comes
 
 
-def unheard(check: Check) -> None:
+def ignore(check: Check) -> None:
     """Do nothing with a check: for callers who wait for all of them."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from builder.errors import EngineError
 from builder.model import Frozen
-from builder.process import Result
+from builder.process import CommandError, Result
 
 Where = Literal["gb10", "gpu", "cpu", "emulated", "unseen"]  # unseen: a server found running
 QUERY = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
@@ -35,11 +36,19 @@ class Box(Protocol):
 
 
 def gpus_in(box: Box) -> tuple[Gpu, ...]:
-    """Ask the driver's own program in the container; a container without one has no GPU."""
-    said = box.exec(QUERY, timeout=WITHIN_S)
-    rows = ([part.strip() for part in line.split(",")] for line in said.stdout.splitlines())
+    """Ask the driver's own program in the container; a container without one has no GPU.
+
+    Raises EngineError where it does not answer: that says nothing about the GPU.
+    """
+    try:
+        answer = box.exec(QUERY, timeout=WITHIN_S)
+    except CommandError as error:
+        raise EngineError(f"nvidia-smi did not answer in the container within {WITHIN_S:.0f} s",
+                          where=QUERY[0], next_step="run `nvidia-smi` on this machine; if it hangs "
+                          "there too, the driver has to be reset") from error
+    rows = ([part.strip() for part in line.split(",")] for line in answer.stdout.splitlines())
     return tuple(Gpu(name=row[0], compute_capability=row[1], driver=row[2])
-                 for row in rows if said.returncode == 0 and len(row) == len(Gpu.model_fields))
+                 for row in rows if answer.returncode == 0 and len(row) == len(Gpu.model_fields))
 
 
 def place(gpus: Sequence[Gpu], *, emulated: bool) -> Where:

@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from builder.engine.client import Container, Engine, RunSpec
+from builder.engine.client import Container, RunSpec
 from builder.gate.rules import rules
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
-from builder.record.check import Check, OnCheck, Status, unheard
-from builder.smoke.ended import ended
+from builder.record.check import Check, OnCheck, Status, ignore
+from builder.smoke.container_end import LifeEvents, describe_end, running
+from builder.smoke.models import Run
 from builder.smoke.probes import degenerate
 from builder.smoke.probes.cases import SHORT, Case, battery
 
@@ -35,21 +36,19 @@ L1A = ("look.py", "extensions.py", "answer.py")
 L1B = ("generate.py",)
 
 
-def look(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
-         log: list[str], on_check: OnCheck = unheard) -> list[Check]:
+def look(run: Run, log: list[str], on_check: OnCheck) -> list[Check]:
     """Level 1a, on any host: versions, toolchain, extensions, Gemma 4 through transformers."""
-    with _container(engine, image, cell, lock, model) as box:
-        return run_scripts(box, L1A, log, on_check)
+    with _container(run) as (box, events):
+        return run_scripts(box, events, L1A, log, on_check)
 
 
-def generate(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path,
-             log: list[str], on_check: OnCheck = unheard) -> list[Check]:
+def generate(run: Run, log: list[str], on_check: OnCheck) -> list[Check]:
     """Level 1b, on cells with a CPU backend: the same model through ``vllm.LLM``."""
-    with _container(engine, image, cell, lock, model) as box:
-        return run_scripts(box, L1B, log, on_check)
+    with _container(run) as (box, events):
+        return run_scripts(box, events, L1B, log, on_check)
 
 
-def asked(cell: Cell, lock: Lock) -> dict[str, Any]:
+def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
     """Return what the scripts are told."""
     packages = ["torch", "transformers", "vllm"]
     packages += ["flashinfer"] if lock.wheel("flashinfer-python") else []
@@ -71,24 +70,24 @@ def short_texts() -> list[Case]:
 
 
 @contextmanager
-def _container(engine: Engine, image: str, cell: Cell, lock: Lock, model: Path
-               ) -> Iterator[Container]:
-    """Keep a container with the scripts, what they are asked and the model inside."""
-    spec = RunSpec(image, ("sleep", "infinity"), platform=cell.platform, env=ENVIRONMENT,
-                   entrypoint="", network="none", shm_size="1g",
+def _container(run: Run) -> Iterator[tuple[Container, LifeEvents]]:
+    """Keep a container with the scripts, their input and the model inside."""
+    assert run.model
+    spec = RunSpec(run.reference, ("sleep", "infinity"), platform=run.cell.platform,
+                   env=ENVIRONMENT, entrypoint="", network="none", shm_size="1g",
                    copies=((HERE / "inside", FOLDER),))
-    with tempfile.TemporaryDirectory() as folder, engine.start(spec) as box:
+    with tempfile.TemporaryDirectory() as folder, running(run.engine, spec) as (box, events):
         file = Path(folder, "spec.json")
-        file.write_text(json.dumps(asked(cell, lock)), encoding="utf-8")
+        file.write_text(json.dumps(script_input(run.cell, run.installed)), encoding="utf-8")
         box.copy_into(file, f"{FOLDER}/spec.json")
         box.copy_into(Path(degenerate.__file__), f"{FOLDER}/degenerate.py")
         box.exec(["mkdir", "-p", "/models"])
-        box.copy_into(model, MODEL)
-        yield box
+        box.copy_into(run.model, MODEL)
+        yield box, events
 
 
-def run_scripts(box: Container, scripts: Sequence[str], log: list[str],
-                on_check: OnCheck = unheard) -> list[Check]:
+def run_scripts(box: Container, events: LifeEvents, scripts: Sequence[str], log: list[str],
+                on_check: OnCheck = ignore) -> list[Check]:
     """Run each script to its end; one that dies before its last result is a failure by name.
 
     Raises EngineError where the engine or the container was stopped from outside.
@@ -112,7 +111,7 @@ def run_scripts(box: Container, scripts: Sequence[str], log: list[str],
                     log.append(line)
             status = child.wait()
         if status != 0:
-            why = ended(box, "the container") or f"it ended with status {status}"
+            why = describe_end(box, events, "the container") or f"it ended with status {status}"
             keep(Check(check=f"{name} runs to its end", status=Status.FAIL,
                        detail=f"{why}: {' | '.join(log[-3:])}",
                        seconds=time.monotonic() - started))

@@ -8,19 +8,23 @@ from collections.abc import Iterator
 
 from builder.engine.client import Container
 
+LINE = 65_536  # characters of one line that are kept: a longer one is no text for people
+
 
 class Log:
-    """The server's log: kept whole, and followed by a thread."""
+    """The server's log: kept, and followed by a thread."""
 
     def __init__(self, box: Container, lines: list[str] | None = None) -> None:
         """Begin to follow the container's output into ``lines``."""
         self.lines: list[str] = [] if lines is None else lines
         self._fresh: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._box = box
-        threading.Thread(target=self._follow, daemon=True).start()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
 
     def _follow(self) -> None:
-        for line in self._box.logs(follow=True):
+        for raw in self._box.logs(follow=True):
+            line = raw[:LINE]
             self.lines.append(line)
             self._fresh.put(line)
 
@@ -32,3 +36,7 @@ class Log:
                 yield self._fresh.get_nowait()
         except queue.Empty:
             return
+
+    def join(self, within: float) -> None:
+        """Wait for the last line of a container that has ended."""
+        self._thread.join(within)

@@ -11,7 +11,7 @@ from builder.recipes.models import FOLDER, Recipe
 from builder.record.gpu import place
 from builder.record.host_facts import host_facts
 from builder.record.models import ModelUsed, Record, now
-from builder.smoke.run import Run
+from builder.smoke.models import Run
 
 
 def start_record(run: Run) -> Record:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from builder.engine.client import Container, Engine, RunSpec
-from builder.matrix.cells import Cell
+from builder.engine.client import Container, RunSpec
 from builder.recipes.launch import (
     COMPILE_CACHE,
     PORT,
@@ -20,77 +19,76 @@ from builder.recipes.models import Recipe
 from builder.record.check import OnCheck, Status
 from builder.record.gpu import gpus_in
 from builder.smoke.client import Client, Unanswered
+from builder.smoke.container_end import LifeEvents, running
 from builder.smoke.log import Log
 from builder.smoke.log_lines import log_checks
+from builder.smoke.models import Observations, Run
 from builder.smoke.probes import ask
 from builder.smoke.readiness import Boot
-from builder.smoke.seen import Seen
 from builder.smoke.template import TEMPLATE, template_check, template_copies
 from builder.smoke.watch import Watch, await_health, still_healthy
 
 HEALTH_WITHIN_S = 30.0
+LOG_END_WITHIN_S = 10.0  # for the last lines of a server whose container was removed
 
 
-def serve_and_ask(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
-                  seen: Seen, on_check: OnCheck, *, emulated: bool,
-                  model: Path | None = None) -> None:
-    """Boot the recipe's model, ask it, hold its log against the recipe; the container is removed.
+def serve_and_ask(run: Run, observed: Observations, on_check: OnCheck) -> None:
+    """Boot the recipe's model, ask it, compare its log with the recipe; the container is removed.
 
-    ``on_check`` is handed each check as it comes, ``seen`` receives the rest as it comes; ``model``
-    is a folder to serve in the place of the recipe's. Raises EngineError where the engine or the
-    container was stopped from outside: what was seen until then is no verdict.
+    ``on_check`` is handed each check as it comes, ``observed`` receives the rest as it comes.
+    Raises EngineError where the engine or the container was stopped from outside: what was seen
+    until then is no verdict.
     """
-    with booted(engine, image, cell, recipe, root, seen, on_check, emulated=emulated,
-                model=model) as (watch, client):
+    with booted(run, observed, on_check) as (watch, client):
         if client:
-            on_check(template_check(watch.box, recipe, _loaded(recipe)))
-            ask(client, recipe.capabilities, on_check, lambda: watch.gone(client))
+            on_check(template_check(watch.box, run.recipe, _loaded(run.recipe)))
+            ask(client, run.recipe.capabilities, on_check, lambda: watch.gone(client))
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
                 with suppress(Unanswered):  # counters are no check: the probes judge them
-                    seen.metrics.update(client.metrics())
+                    observed.metrics.update(client.metrics())
             on_check(healthy)
-    for check in log_checks(recipe.log, seen.log, is_cuda=cell.is_cuda):
+    watch.log.join(LOG_END_WITHIN_S)  # a line that has not come yet is not missing
+    for check in log_checks(run.recipe.log, observed.log, is_cuda=run.cell.is_cuda):
         on_check(check)
 
 
 @contextmanager
-def booted(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path, seen: Seen,
-           on_check: OnCheck, *, emulated: bool, model: Path | None = None
+def booted(run: Run, observed: Observations, on_check: OnCheck
            ) -> Iterator[tuple[Watch, Client | None]]:
     """Keep the recipe's server, booted, while the block runs; no client where it did not come up.
 
     The boot is a check of its own, handed to ``on_check``.
     """
-    with _server(engine, image, cell, recipe, root, model) as box:
-        seen.gpus = gpus_in(box) if cell.is_cuda else ()
-        watch = Watch(box, Log(box, seen.log),
-                      Boot(scale=10.0 if emulated else 1.0, durations=seen.phases))
+    with start_server(run) as (box, events):
+        observed.gpus = gpus_in(box) if run.cell.is_cuda else ()
+        watch = Watch(box, events, Log(box, observed.log),
+                      Boot(scale=10.0 if run.emulated else 1.0, durations=observed.phases))
         result = watch.boot()
         on_check(result)
         client = None
         if result.status is Status.PASS:
-            client = Client(box.published_port(PORT), recipe.model.name)
+            client = Client(box.published_port(PORT), run.recipe.model.name)
             await_health(client, HEALTH_WITHIN_S)
         yield watch, client
 
 
-@contextmanager
-def _server(engine: Engine, image: str, cell: Cell, recipe: Recipe, root: Path,
-            model: Path | None = None) -> Iterator[Container]:
+def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents]]:
+    """Run the recipe's server in the background for the length of a ``with`` block."""
+    recipe, cell = run.recipe, run.cell
     copies = template_copies(recipe)
     if recipe.model.path:
-        copies += ((model or root / recipe.model.path, _loaded(recipe)),)
+        folder = run.model or run.workspace.root / recipe.model.path
+        copies += ((folder, _loaded(recipe)),)
     inside = {served_path(recipe): _loaded(recipe), TEMPLATE_FILE: TEMPLATE}
     command = tuple(inside.get(word, word) for word in server_command(recipe, cell))
     environment = {**recipe.environment, **({"VLLM_CACHE_ROOT": COMPILE_CACHE} if cell.is_cuda
                                             else {})}
-    spec = RunSpec(image, command, platform=cell.platform, env=environment, ports=(PORT,),
-                   shm_size="1g", copies=copies, kept=host_folders(recipe, cell, Path.home()),
-                   handed_on=("HF_TOKEN",) if recipe.model.repository else (),
-                   gpus="all" if cell.is_cuda else None)
-    with engine.start(spec) as box:
-        yield box
+    return running(run.engine, RunSpec(
+        run.reference, command, platform=cell.platform, env=environment, ports=(PORT,),
+        shm_size="1g", copies=copies, kept=host_folders(recipe, cell, Path.home()),
+        handed_on=("HF_TOKEN",) if recipe.model.repository else (),
+        gpus="all" if cell.is_cuda else None))
 
 
 def _loaded(recipe: Recipe) -> str:

@@ -14,14 +14,14 @@ from builder.engine.client import Container
 from builder.record.check import Check, Status
 from builder.smoke.causes import first_error, shortage
 from builder.smoke.client import Client
-from builder.smoke.crew import Crew, list_processes
-from builder.smoke.ended import ended, refuse_if_stopped
+from builder.smoke.container_end import LifeEvents, describe_end
 from builder.smoke.log import Log
+from builder.smoke.processes import ProcessMonitor, look_into
 from builder.smoke.readiness import DEAD, Boot
 
 LOOK_EVERY_S = 2.0
 COUNT_EVERY_S = 10.0  # asking for the processes costs a command inside
-OUT = " (out of memory)"  # as builder.smoke.ended says it of a container's own limit
+OUT = " (out of memory)"  # as describe_end says it of a container's own limit
 KILLED = "it was killed, as the kernel does where memory runs out"
 LAST_WORDS_S = 3.0  # what a dying server still writes: the traceback comes after the first line
 
@@ -31,9 +31,10 @@ class Watch:
     """Follows one server; ``gone`` and ``boot`` share what was seen of its processes."""
 
     box: Container
+    events: LifeEvents
     log: Log
     phases: Boot
-    crew: Crew = field(default_factory=Crew)
+    monitor: ProcessMonitor = field(default_factory=ProcessMonitor)
     lost: str = ""
     _counted: float = float("-inf")
 
@@ -62,13 +63,15 @@ class Watch:
         self.count()
         if self.lost:
             return self.death() + where
-        return self.phases.hung(self.crew.idle())
+        hang = self.phases.hung(self.monitor.idle())
+        lack = hang and self.monitor.starvation()
+        return f"{hang}{OUT[:-1]}: {lack})" if lack else hang
 
     def count(self, *, now: bool = False) -> None:
         """Look at the processes, now or where the last look is some time ago."""
         if now or time.monotonic() - self._counted > COUNT_EVERY_S:
             self._counted = time.monotonic()
-            self.lost = self.crew.look(list_processes(self.box)) or self.lost
+            self.lost = self.monitor.update(look_into(self.box)) or self.lost
 
     def gone(self, client: Client) -> str:
         """Return how a server that was ready is no more; nothing while it serves."""
@@ -83,9 +86,7 @@ class Watch:
     def death(self) -> str:
         """Say how the server died, from its last words; raises EngineError for a stopped one."""
         self._listen()
-        end = ended(self.box)
-        if not end:
-            refuse_if_stopped(self.box)
+        end = describe_end(self.box, self.events)
         behind = self.lost and f"its process {self.lost} is gone behind an API that listens"
         line, cause = self._dead() or behind, first_error(self.log.lines)
         lack = shortage(self.log.lines) or (KILLED if end.endswith("status 137") else "")

@@ -26,6 +26,7 @@ from builder.locking.lock import load_for
 from builder.matrix.cells import select
 from builder.record.check import Check, Status
 from builder.smoke.agreement import agreement
+from builder.smoke.container_end import running
 from builder.smoke.levels import FOLDER, HERE, run_scripts
 from builder.store.content_store import Store
 from builder.workspace import cache_folder, open_workspace
@@ -70,11 +71,11 @@ def loaded(before: str, folder: Path) -> list[Check]:
                    network="none", copies=((HERE / "inside", FOLDER),))
     asked = folder / "spec.json"
     asked.write_text(json.dumps({"cuda": None, "extensions": []}))
-    with Engine.connect().start(spec) as box:
+    with running(Engine.connect(), spec) as (box, events):
         box.copy_into(asked, f"{FOLDER}/spec.json")
         changed = box.exec(["sh", "-euc", before])
         assert changed.returncode == 0, changed.stderr
-        return run_scripts(box, ("extensions.py",), [])
+        return run_scripts(box, events, ("extensions.py",), [])
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -24,13 +24,14 @@ from builder.matrix.cells import Cell
 from builder.patches.stage import Series, patched_wheel, revise
 from builder.patches.status import Candidate, Standing, judge
 from builder.patches.wheel_tree import open_tree
-from builder.recipes.models import load_recipe
-from builder.smoke.readiness import Boot
-from builder.smoke.server import HEALTH_WITHIN_S, PORT, Client, Log, _server
-from builder.smoke.watch import Watch, await_health
+from builder.recipes.launch import PORT
+from builder.smoke.client import Client
+from builder.smoke.server import HEALTH_WITHIN_S
+from builder.smoke.watch import await_health
 from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
 from tests.integration import test_build
+from tests.integration.served import watched_server
 from tests.integration.test_build import SITE, daemon, make_workspace, run_in
 
 ROOT = Path(__file__).parents[2]
@@ -232,12 +233,10 @@ def test_the_served_image_behaves_as_patched(engine: Engine, owner_patch: bytes,
 
 def owner_of_the_model(engine: Engine, image: str, workspace: Workspace, cell: Cell) -> str:
     """Boot the tiny Gemma 4 and ask its server for its models."""
-    recipe = load_recipe(workspace.root, "tiny-gemma4")
-    with _server(engine, image, cell, recipe, workspace.root) as box:
-        log = Log(box)
-        checked = Watch(box, log, Boot()).boot()
-        assert checked.detail == "ready", log.lines[-20:]
-        client = Client(box.published_port(PORT), recipe.model.name)
+    with watched_server(engine, image, workspace, cell) as watch:
+        checked = watch.boot()
+        assert checked.detail == "ready", watch.log.lines[-20:]
+        client = Client(watch.box.published_port(PORT), "tiny-gemma4")
         await_health(client, HEALTH_WITHIN_S)
         answer = requests.get(f"{client.base}/v1/models", timeout=30)
         return str(answer.json()["data"][0]["owned_by"])

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 
 from builder.recipes.models import Capabilities
-from builder.record.check import Check, OnCheck, Status, unheard
+from builder.record.check import Check, OnCheck, Status, ignore
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.probes.cases import Case, battery, plain
 from builder.smoke.probes.kinds import KINDS
 
 
-def ask(client: Client, able: Capabilities, on_check: OnCheck = unheard,
+def ask(client: Client, able: Capabilities, on_check: OnCheck = ignore,
         gone: Callable[[], str] = str) -> list[Check]:
     """Run every case that the model's capabilities allow; the others say why they do not apply.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from builder.process import Result
+from builder.errors import EngineError
+from builder.process import CommandError, Result
 from builder.record.gpu import QUERY, Gpu, gpus_in, place
 
 SPARK = "NVIDIA GB10, 12.1, 580.95.05\n"
@@ -40,3 +41,16 @@ def test_where_it_was_measured(text: str, status: int, *, emulated: bool, where:
 def test_what_the_driver_says_is_kept() -> None:
     assert gpus_in(Box(SPARK)) == (
         Gpu(name="NVIDIA GB10", compute_capability="12.1", driver="580.95.05"),)
+
+
+class Hung:
+    """A container whose driver program never ends."""
+
+    def exec(self, command: object, *, timeout: float | None = None) -> Result:
+        assert timeout
+        raise CommandError(Result(("docker",), 124, "", "no end"))
+
+
+def test_a_driver_that_does_not_answer_is_no_machine_without_a_gpu() -> None:
+    with pytest.raises(EngineError, match="nvidia-smi did not answer"):
+        gpus_in(Hung())

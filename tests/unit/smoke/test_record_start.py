@@ -13,8 +13,8 @@ from builder.engine.client import EngineInfo, ImageFacts
 from builder.errors import DiskError
 from builder.recipes.models import load_recipe
 from builder.record.host_facts import cpu_model, host_facts
+from builder.smoke.models import KeptLog
 from builder.smoke.record_start import folder_digest, model_used, registry_digest
-from builder.smoke.seen import KeptLog
 
 ROOT = Path(__file__).parents[3]
 INFO: dict[str, Any] = {

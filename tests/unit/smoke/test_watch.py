@@ -14,12 +14,13 @@ from builder.engine.container import ContainerState
 from builder.record.check import Check, Status
 from builder.smoke import watch as watching
 from builder.smoke.client import Client
-from builder.smoke.crew import Crew
+from builder.smoke.container_end import LifeEvents
 from builder.smoke.log import Log
+from builder.smoke.processes import ProcessMonitor
 from builder.smoke.readiness import Boot
 from builder.smoke.watch import Watch, still_healthy
 from tests.unit.smoke.test_causes import TRACEBACK
-from tests.unit.smoke.test_crew import STAT
+from tests.unit.smoke.test_processes import STAT
 from tests.unit.smoke.test_readiness import Clock
 
 WITHOUT_WORKER = "".join(line for line in STAT.splitlines(keepends=True) if "Worker" not in line)
@@ -38,12 +39,19 @@ class Box:
     def state(self) -> ContainerState:
         return self.told
 
-    def actions(self) -> tuple[str, ...]:
-        return ("create", "start") if self.told.running else ("create", "start", "die")
-
-    def exec(self, command: list[str]) -> process.Result:
+    def exec(self, command: list[str], *, timeout: float | None = None) -> process.Result:
         said = self.stats.pop(0) if len(self.stats) > 1 else self.stats[0]
         return process.Result(tuple(command), 0, said, "")
+
+
+class Quiet:
+    """The engine's events of a container that nobody stopped."""
+
+    def raise_if_stopped(self) -> None:
+        """Say nothing."""
+
+    def await_death(self) -> None:
+        """Wait for nothing."""
 
 
 class Told:
@@ -73,8 +81,8 @@ class Api:
 
 
 def a_watch(box: Box, lines: list[str], **options: Any) -> Watch:
-    return Watch(cast(Container, box), cast(Log, Told(lines)), options.pop("boot", Boot()),
-                 **options)
+    return Watch(cast(Container, box), cast(LifeEvents, Quiet()), cast(Log, Told(lines)),
+                 options.pop("boot", Boot()), **options)
 
 
 def booted(box: Box, lines: list[str], **options: Any) -> Check:
@@ -133,7 +141,7 @@ def test_a_hang_is_told_from_slow_work() -> None:
     clock = Clock()
     boot = Boot(clock=clock)
     watch = a_watch(Box(), ["INFO Dynamo bytecode transform time: 9 s"], boot=boot,
-                    crew=Crew(clock=clock))
+                    monitor=ProcessMonitor(clock=clock))
     boot.line("INFO Dynamo bytecode transform time: 9 s")
     watch.count(now=True)
     clock.now = 200
@@ -142,11 +150,22 @@ def test_a_hang_is_told_from_slow_work() -> None:
     assert 'phase "compile", and for 400 s nothing has used the processor' in watch._boot_ended()
 
 
+def test_a_hang_at_the_memory_limit_is_named_as_a_lack_of_memory() -> None:
+    clock = Clock()
+    boot = Boot(clock=clock)
+    starved = STAT.replace("complete", "limit 150000000\nheld 149000000\ncomplete")
+    watch = a_watch(Box(starved), [], boot=boot, monitor=ProcessMonitor(clock=clock))
+    watch.count(now=True)
+    clock.now = 400
+    assert watch._boot_ended().endswith(
+        "(out of memory: the container holds 149 MB of the 150 MB that it is limited to)")
+
+
 def test_a_silent_boot_that_works_is_slow_and_no_hang() -> None:
     clock = Clock()
     boot = Boot(clock=clock)
     busy = STAT.replace("1294 461", "91294 461")
-    watch = a_watch(Box(STAT, busy), [], boot=boot, crew=Crew(clock=clock))
+    watch = a_watch(Box(STAT, busy), [], boot=boot, monitor=ProcessMonitor(clock=clock))
     boot.line("INFO Dynamo bytecode transform time: 9 s")
     watch.count(now=True)
     clock.now = 400

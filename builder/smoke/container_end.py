@@ -1,0 +1,100 @@
+"""How a container ended: by itself, which is a finding, or from outside, which is none.
+
+The engine's events are followed while the container lives. Only what was seen counts: a ``kill``
+was asked for through the engine, a broken connection is an engine that went away. A container that
+ended without either ended by itself; no event that is missing ever says anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Thread
+
+from builder.engine.client import Container, Engine, RunSpec
+from builder.errors import EngineError
+
+AGAIN = "run the same command again"
+DIE_WITHIN_S = 10.0  # the state says "exited" before the event of it comes
+KILL_AFTER_DIE_S = 0.5  # a kill is told about when it was done, as is the end that follows
+END_WITHIN_S = 10.0  # for the last event of a container that was removed
+
+
+class LifeEvents:
+    """What the engine tells of one container, followed by a thread."""
+
+    def __init__(self, box: Container) -> None:
+        """Begin to follow."""
+        self._image, self._box = box.spec.image, box
+        self._seen: list[str] = []
+        self._broken = False
+        self._news = Condition()
+        self._thread = Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        broken = False
+        try:
+            for action in self._box.follow_events():
+                with self._news:
+                    self._seen.append(action)
+                    self._news.notify_all()
+        except EngineError:
+            broken = True
+        with self._news:
+            self._broken = broken
+            self._news.notify_all()
+
+    def raise_if_stopped(self) -> None:
+        """Raise EngineError where the container was stopped from outside, or the engine was."""
+        with self._news:
+            if "kill" in self._seen:
+                raise EngineError(
+                    "the container was stopped from outside: by `docker stop`, `docker kill` or "
+                    "an engine that was shut down", where=self._image, next_step=AGAIN)
+            if self._broken:
+                raise EngineError("the Docker engine went away while the container ran",
+                                  where=self._image, next_step=AGAIN)
+
+    def await_death(self) -> None:
+        """Wait for the event of an end that the container's state already shows, or for no more."""
+        with self._news:
+            told = self._news.wait_for(lambda: "die" in self._seen or self._broken, DIE_WITHIN_S)
+        if told and not self._broken:
+            time.sleep(KILL_AFTER_DIE_S)
+
+    def join(self) -> None:
+        """Wait for the last event of a container that was removed."""
+        self._thread.join(END_WITHIN_S)
+
+
+@contextmanager
+def running(engine: Engine, spec: RunSpec) -> Iterator[tuple[Container, LifeEvents]]:
+    """Run a container in the background for the length of the block, its events followed."""
+    events = None
+    try:
+        with engine.start(spec) as box:
+            events = LifeEvents(box)
+            yield box, events
+    finally:
+        if events:
+            events.join()
+
+
+def describe_end(box: Container, events: LifeEvents, what: str = "the server") -> str:
+    """Return how the container ended by itself, called ``what``; nothing while it runs.
+
+    Raises EngineError where the image is not to blame, as ``LifeEvents.raise_if_stopped`` does.
+    """
+    state = box.state()
+    if not state.running:
+        events.await_death()
+    events.raise_if_stopped()
+    if state.status == "paused":
+        raise EngineError("the container is paused", where=box.spec.image,
+                          next_step="leave it alone while it is tested; " + AGAIN)
+    if state.running:
+        return ""
+    cause = " (out of memory)" if state.out_of_memory else ""
+    return f"{what} ended with status {state.exit_code}{cause}"

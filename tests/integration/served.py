@@ -1,0 +1,28 @@
+"""The real server of the tiny Gemma 4, started as a smoke test starts it, and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from builder.engine.client import Engine
+from builder.locking.lock import load_for
+from builder.matrix.cells import Cell
+from builder.recipes.models import load_recipe
+from builder.smoke.log import Log
+from builder.smoke.models import Run
+from builder.smoke.readiness import Boot
+from builder.smoke.server import start_server
+from builder.smoke.watch import Watch
+from builder.workspace import Workspace
+
+
+@contextmanager
+def watched_server(engine: Engine, image: str, workspace: Workspace, cell: Cell) -> Iterator[Watch]:
+    """Start the server of the recipe ``tiny-gemma4`` from an image of ``cell``."""
+    facts = engine.inspect(image)
+    assert facts is not None, f"{image} is not built"
+    run = Run(workspace, engine, cell, load_for(cell, workspace.locks), "2",
+              load_recipe(workspace.root, "tiny-gemma4"), None, image, facts)
+    with start_server(run) as (box, events):
+        yield Watch(box, events, Log(box), Boot())
