@@ -15,7 +15,8 @@ from packaging.utils import canonicalize_name
 
 from builder import console
 from builder import labels as label
-from builder.bases.provision import ReadyBase, effective_bases, ensure
+from builder.bases.provision import ReadyBase, ensure
+from builder.bases.state import Bases, read_bases
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError
 from builder.fetch.wheels import fetch_lock
@@ -63,7 +64,8 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     _refuse_blocked(cell)
     lock = load_for(cell, workspace.locks)
     series = load_series(workspace, cell, lock) if series is None else series
-    base = ensure(workspace, engine, (cell.base_name, cell.platform))
+    bases = read_bases(workspace)
+    base = ensure(workspace, engine, (cell.base_name, cell.platform), bases=bases)
     plan = plan_image(cell, lock, base.locked, base.reference, workspace.registry, workspace.root,
                       series_digest(series))
     present = engine.inspect(plan.name)
@@ -74,14 +76,14 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes).paths
     clock.lap("fetch")
-    _gate_closure(workspace, cell, lock, wheels, engine)
+    _gate_closure(workspace, cell, lock, wheels, base, engine)
     clock.lap("gate")
     patched = apply_series(lock, wheels, series, store)
     _say(patched)
     plan = replace(plan, labels={**plan.labels, **patched.labels})
     clock.lap("patch")
     layers = cell_layers(workspace, cell, patched.lock, base, store, patched.wheels, engine,
-                         patched.overlay)
+                         patched.overlay, bases)
     _say_sizes(layers)
     clock.lap("layers")
     sent = _bake(engine, plan, layers, store)
@@ -107,9 +109,10 @@ def _gate(cell: Cell, lock: Lock) -> None:
 
 
 def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
-                  wheels: Mapping[LockedWheel, Path], engine: Engine) -> None:
+                  wheels: Mapping[LockedWheel, Path], base: ReadyBase, engine: Engine) -> None:
     """Stop where the wheels cannot load on the base and GPU; a verdict once reached is kept."""
-    report = gate_cell(workspace, cell, lock, own_base(workspace, cell, engine), lambda: wheels)
+    source = own_base(workspace, base.locked, engine)
+    report = gate_cell(workspace, cell, lock, source, lambda: wheels)
     console.info(verdict_line(report))
     if report.errors:
         raise VerdictError("\n".join(str(finding) for finding in report.errors), where=cell.id,
@@ -119,9 +122,10 @@ def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
 
 def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
                 wheels: Mapping[LockedWheel, Path], engine: Engine,
-                overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
+                overlay: Overlay = no_overlay, bases: Bases | None = None
+                ) -> tuple[StoredLayer, ...]:
     """Make the layers; the bytecode is the base's own Python's."""
-    twin = _native_twin(workspace, engine, base)
+    twin = _native_twin(workspace, engine, base, bases or read_bases(workspace))
     requested = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
     python = base.locked.python
     with compiler_in(engine, twin.reference, twin.locked.platform, python) as compiler:
@@ -143,16 +147,17 @@ def _say_sizes(layers: tuple[StoredLayer, ...]) -> None:
                      f"the environment layer is {console.size(layers[-1].size)}")
 
 
-def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase) -> ReadyBase:
+def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase, bases: Bases
+                 ) -> ReadyBase:
     """Return a base of the engine's own processor with the same Python, if there is one.
 
     Bytecode does not depend on the processor, and emulation would take ten times as long.
     """
     platform = engine.info.platform
-    twin = effective_bases(workspace).get((base.locked.name, platform))
+    twin = bases.get((base.locked.name, platform))
     if platform == base.locked.platform or twin is None or twin.python != base.locked.python:
         return base
-    return ensure(workspace, engine, twin.key)
+    return ensure(workspace, engine, twin.key, bases=bases)
 
 
 def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], store: Store) -> int:

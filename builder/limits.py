@@ -25,6 +25,9 @@ ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
 OUTPUT_BYTES = 64 * MB  # what a program prints that we run; the longest, a bake, has under 1 MB
 LINE_BYTES = 1 * MB  # one line of a program or a server that is read line by line
 SETTINGS_BYTES = 1 * MB  # a small file of our own in the cache: stamp, key, ledger, marker
+APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
+DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
+FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
 PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received
 
 

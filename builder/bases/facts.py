@@ -10,7 +10,7 @@ import json
 import lzma
 from pathlib import Path
 
-from builder import console
+from builder import console, limits
 from builder.binaries import facts_cache
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.image_facts import ImageFacts as FileSystem
@@ -19,8 +19,10 @@ from builder.engine.client import Engine, ImageFacts, RunSpec
 from builder.errors import UsageError
 from builder.files import write_bytes
 from builder.locking.base_lock import LockedBase
+from builder.text import one_line
 
 SUFFIX = ".facts.xz"
+MEMORY = 128 * limits.MB  # of the decompressor: what ``pack`` writes needs 68 MB
 
 
 def facts_path(locks: Path, base: LockedBase) -> Path:
@@ -30,9 +32,14 @@ def facts_path(locks: Path, base: LockedBase) -> Path:
 
 def committed(locks: Path, base: LockedBase) -> BaseFacts | None:
     """Return the committed facts of a base, if they are of this very one."""
+    path = facts_path(locks, base)
     try:
-        facts = unpack(facts_path(locks, base).read_bytes())
-    except (OSError, ValueError, KeyError):
+        facts = unpack(limits.read_file(path, limits.LOCK_BYTES, "base's facts"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, UsageError) as error:
+        console.warn(f"{path} cannot be used ({one_line(str(error), 200)}); reading the base "
+                     "itself instead")
         return None
     return facts if facts.digest == base.image_id else None
 
@@ -64,13 +71,13 @@ def read_file_system(engine: Engine, image: ImageFacts, cache: Path, name: str) 
 
 
 def at_hand(engine: Engine, reference: str, platform: str | None) -> ImageFacts:
-    """Return an image, pulled where the engine does not have it; says what to do if it cannot."""
+    """Return an image, pulled where the engine lacks it; raises UsageError for another platform."""
     image = engine.inspect(reference)
     if image is None or (platform and image.platform != platform):
         image = engine.pull(reference, platform)
     if platform and image.platform != platform:
-        raise UsageError(f"this image is for {image.platform}, the cell for {platform}",
-                         where=reference, next_step="name one for the cell's platform")
+        raise UsageError(f"this image is for {image.platform}, but {platform} is needed",
+                         where=reference, next_step=f"name an image for {platform}")
     return image
 
 
@@ -80,11 +87,23 @@ def pack(facts: BaseFacts) -> bytes:
 
 
 def unpack(body: bytes) -> BaseFacts:
-    """Read what ``pack`` wrote; raises ValueError or KeyError where it is damaged."""
+    """Read what ``pack`` wrote; raises ValueError where it is damaged or far too large."""
     try:
-        return _as_base(facts_cache.decode(lzma.decompress(body), packed=False))
-    except (lzma.LZMAError, TypeError, StopIteration) as error:
-        raise ValueError(str(error)) from error
+        return _as_base(facts_cache.decode(_decompressed(body), packed=False))
+    except (lzma.LZMAError, LookupError, TypeError, AttributeError, StopIteration, RecursionError,
+            ) as error:
+        raise ValueError(f"it is damaged: {type(error).__name__} {error}") from error
+
+
+def _decompressed(body: bytes) -> bytes:
+    """Decompress within bounds: a few kilobytes can stand for gigabytes."""
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+    data = reader.decompress(body, limits.FACTS_BYTES + 1)
+    if len(data) > limits.FACTS_BYTES:
+        raise ValueError(f"it unpacks to more than {limits.FACTS_BYTES // limits.MB} MB")
+    if not reader.eof or reader.unused_data:
+        raise ValueError("it is cut off, or something follows it")
+    return data
 
 
 def _as_wheel(facts: BaseFacts) -> WheelFacts:

@@ -1,41 +1,71 @@
-"""Make a base: exact packages into an image (slim), or NVIDIA's image with ours on top (cuda)."""
+"""The slim base: exact Debian packages into an image of our own making, for ``docker load``.
+
+The image's configuration is written here, not by BuildKit, so its digest (the image id) is the
+same with every engine and can be compared with the lock without asking one.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import re
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from builder import console
-from builder.bases.image import BaseImage, make_image, write_archive
-from builder.bases.recipe import SlimRecipe
+from builder import labels as label
+from builder.bases.state import SLIM_RECIPE, SlimRecipe
 from builder.debian.fetch import fetch_debs
 from builder.debian.resolve import resolve_debs
 from builder.debian.rootfs import install, root_folder
 from builder.debian.rootfs_tar import left_out, write_rootfs
-from builder.engine.client import Engine, RunSpec
-from builder.errors import LockError, NetworkError
-from builder.locking.base_lock import LockedBase, LockedDeb
+from builder.engine.client import Engine
+from builder.errors import LockError
+from builder.locking.base_lock import Key, LockedBase, LockedDeb
 from builder.matrix.models import Base
+from builder.tarball import MTIME, Tar
 
-CUDA_DOCKERFILE = "images/base/cuda.Dockerfile"
 PLACEHOLDER = "sha256:" + 64 * "0"  # until the image is made, and the digest is known
-LIST_PACKAGES = r"${Package}\t${Version}\t${Architecture}\n"
+DAY_S = 86_400
 
 
-def resolve_slim(recipe: SlimRecipe, name: str, platform: str) -> LockedBase:
+@dataclass(frozen=True)
+class BaseImage:
+    """An image as bytes: its configuration and its one layer."""
+
+    config: bytes
+    rootfs: Tar
+
+    @property
+    def id(self) -> str:
+        """Return the digest of the configuration."""
+        return "sha256:" + hashlib.sha256(self.config).hexdigest()
+
+    @property
+    def diff_ids(self) -> tuple[str, ...]:
+        """Return the digests of the uncompressed layers."""
+        return (f"sha256:{self.rootfs.digest}",)
+
+
+def resolve_slim(recipe: SlimRecipe, base: Base, key: Key) -> LockedBase:
     """Return the packages that the recipe means today; image and digest are still placeholders."""
-    debs = resolve_debs(recipe.suite, platform.removeprefix("linux/"), recipe.packages)
-    midnight = int(time.time()) // 86400 * 86400
+    name, platform = key
+    debs = resolve_debs(recipe.suite, platform.removeprefix("linux/"), recipe.packages,
+                        where=str(SLIM_RECIPE))
+    midnight = int(time.time()) // DAY_S * DAY_S
     return LockedBase.model_validate({
         "name": name, "platform": platform, "recipe": recipe.digest, "image_id": PLACEHOLDER,
-        "digest": PLACEHOLDER, "diff_ids": (), "python": _upstream(debs, "python3.11"),
-        "glibc": _upstream(debs, "libc6"), "epoch": midnight, "packages": debs})
+        "digest": PLACEHOLDER, "diff_ids": (),
+        "python": upstream_version(debs, f"python{base.python}", str(SLIM_RECIPE)),
+        "glibc": upstream_version(debs, "libc6", str(SLIM_RECIPE)), "epoch": midnight,
+        "packages": debs})
 
 
 @contextmanager
@@ -54,17 +84,36 @@ def slim_image(wanted: LockedBase, recipe: SlimRecipe, cache: Path) -> Iterator[
                                   lambda path: left_out(path, recipe.leave_out, recipe.keep))
             console.info(f"base {wanted.name} {wanted.platform}: {console.size(rootfs.size)} in "
                          f"{console.seconds(time.monotonic() - started)}")
-            yield make_image(rootfs, wanted.arch, wanted.epoch, recipe.env, labels(wanted))
+            yield make_image(rootfs, wanted.arch, wanted.epoch, recipe.env, base_labels(wanted))
 
 
-def labels(base: LockedBase) -> dict[str, str]:
-    """Return what is written on a base; ``unlocked`` only where it is not the committed one."""
-    said = {"base": base.name, "recipe": base.recipe, "python": base.python, "glibc": base.glibc}
-    return said | ({"unlocked": base.unlocked} if base.unlocked else {})
+def make_image(rootfs: Tar, arch: str, epoch: int, env: Mapping[str, str],
+               labels: Mapping[str, str]) -> BaseImage:
+    """Return the image of ``rootfs``; ``labels`` get their prefix here."""
+    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    config = {
+        "architecture": arch,
+        "config": {
+            "Cmd": ["/bin/bash"],
+            "Env": [f"{key}={value}" for key, value in env.items()],
+            "Labels": {label.PREFIX + key: value for key, value in sorted(labels.items())},
+        },
+        "created": created,
+        "history": [{"created": created, "created_by": "sparkyard base"}],
+        "os": "linux",
+        "rootfs": {"diff_ids": [f"sha256:{rootfs.digest}"], "type": "layers"},
+    }
+    return BaseImage(json.dumps(config, sort_keys=True, separators=(",", ":")).encode(), rootfs)
+
+
+def base_labels(base: LockedBase) -> dict[str, str]:
+    """Return the labels of a base; ``unlocked`` only where it is not the committed one."""
+    labels = {"base": base.name, "recipe": base.recipe, "python": base.python, "glibc": base.glibc}
+    return labels | ({"unlocked": base.unlocked} if base.unlocked else {})
 
 
 def load_image(engine: Engine, image: BaseImage, reference: str) -> None:
-    """Hand an image of ours to the engine."""
+    """Load an image of ours into the engine, named ``reference``."""
     archive = image.rootfs.path.with_name("image.tar")
     try:
         write_archive(image, reference, archive)
@@ -73,56 +122,31 @@ def load_image(engine: Engine, image: BaseImage, reference: str) -> None:
         archive.unlink(missing_ok=True)
 
 
-def make_cuda(engine: Engine, root: Path, base: Base, name: str, platform: str,
-              registry: str) -> LockedBase:
-    """Build the cuda base on NVIDIA's image, push it, and return what came out.
-
-    Raises NetworkError, plainly, where NVIDIA's registry is out of reach.
-    """
-    reference = f"{registry}/base-{name}:{platform.removeprefix('linux/')}-new"
-    target: dict[str, Any] = {
-        "context": str(root / "images/base"), "dockerfile": "cuda.Dockerfile",
-        "platforms": [platform], "tags": [reference], "args": {"SOURCE": base.source},
-        "attest": ["type=provenance,disabled=true"], "network": "host"}
-    try:
-        engine.bake({"target": {name: target}}, (name,), load=True)
-    except NetworkError as error:
-        raise NetworkError(
-            f"base {name} was not made: {base.source} cannot be pulled here\n{error.what}",
-            where=f"bases.{name}.source",
-            next_step="make it where NVIDIA's registry answers, or build the "
-                      "image's cell on the base slim") from error
-    return _cuda_facts(engine, root, base, name, platform, reference)
+def write_archive(image: BaseImage, reference: str, target: Path) -> None:
+    """Write ``image`` as an archive that ``docker load`` takes, named ``reference``."""
+    layer = f"{image.rootfs.digest}/layer.tar"
+    config = f"{image.id.removeprefix('sha256:')}.json"
+    manifest = [{"Config": config, "RepoTags": [reference], "Layers": [layer]}]
+    with tarfile.open(target, "w") as archive:
+        texts = {config: image.config, "manifest.json": json.dumps(manifest).encode()}
+        for name, data in texts.items():
+            archive.addfile(_info(name, len(data)), io.BytesIO(data))
+        with image.rootfs.path.open("rb") as stream:
+            archive.addfile(_info(layer, image.rootfs.size), stream)
 
 
-def _cuda_facts(engine: Engine, root: Path, base: Base, name: str, platform: str,
-                reference: str) -> LockedBase:
-    facts = engine.inspect(reference)
-    listed = engine.run_once(RunSpec(reference, ("dpkg-query", "-W", "-f", LIST_PACKAGES),
-                                     platform=platform))
-    python = engine.run_once(RunSpec(reference, ("python3", "-V"), platform=platform))
-    if facts is None or listed.returncode or python.returncode:
-        raise LockError(f"base {name} was built but does not run", where=CUDA_DOCKERFILE)
-    debs = [LockedDeb(name=package, version=version, arch=arch, sha256="", size=0, path="")
-            for package, version, arch in map(str.split, listed.stdout.splitlines())]
-    return LockedBase.model_validate({
-        "name": name, "platform": platform, "recipe": cuda_recipe(root, base),
-        "image_id": facts.id, "digest": engine.push(reference), "diff_ids": facts.diff_ids,
-        "python": python.stdout.split()[-1], "glibc": _upstream(debs, "libc6"), "epoch": 0,
-        "source": base.source, "packages": debs})
-
-
-def cuda_recipe(root: Path, base: Base) -> str:
-    """Return the digest of what the cuda base is asked for: its source and its Dockerfile."""
-    text = base.source + "\n" + (root / CUDA_DOCKERFILE).read_text(encoding="utf-8")
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
-def _upstream(debs: tuple[LockedDeb, ...] | list[LockedDeb], package: str) -> str:
+def upstream_version(debs: Iterable[LockedDeb], package: str, recipe: str) -> str:
     """Return a package's upstream version: ``2.36`` of ``2.36-9+deb12u14``."""
     version = next((deb.version for deb in debs if deb.name == package), "")
-    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
-    if found is None:
-        raise LockError(f"the base holds no {package}", where="images/base",
-                        next_step="name it among the base's packages")
-    return found[1]
+    upstream = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
+    if upstream is None:
+        raise LockError(f"the base has no package {package}", where=recipe,
+                        next_step="add it to packages there; bases.*.python in the matrix says "
+                        "which Python a base has")
+    return upstream[1]
+
+
+def _info(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o644, MTIME
+    return info

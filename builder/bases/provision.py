@@ -1,4 +1,4 @@
-"""Bases: the committed one where it can be had or made, else one of this machine's own.
+"""Provide a base: the committed one where it can be had or made, else this machine's own.
 
 The engine is asked first, then the registry; only then is a base made from its locked packages.
 Debian's mirrors keep only current packages: when a locked one is gone, today's packages make a
@@ -10,55 +10,88 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from builder import console
 from builder.bases import facts as base_facts
-from builder.bases.make import load_image, make_cuda, resolve_slim, slim_image
-from builder.bases.recipe import SlimRecipe, load_recipe
-from builder.bases.state import effective_bases, image_tag, local_file, lock_file, stale
+from builder.bases.cuda import built_name, make_cuda
+from builder.bases.make import load_image, resolve_slim, slim_image
+from builder.bases.state import (
+    Bases,
+    BaseState,
+    SlimRecipe,
+    image_tag,
+    load_slim_recipe,
+    local_file,
+    lock_file,
+    read_bases,
+)
 from builder.debian.fetch import GoneError
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import LockError, NetworkError
-from builder.locking.base_lock import UPGRADE_STEP, Key, LockedBase, load_bases, write_bases
+from builder.errors import LockError, NetworkError, command
+from builder.locking.base_lock import Key, LockedBase, load_bases, write_bases
 from builder.matrix.models import Base
 from builder.workspace import Workspace
 
-__all__ = ["ReadyBase", "effective_bases", "ensure", "upgrade"]
+
+class Origin(StrEnum):
+    """Where a base came from in this run."""
+
+    PRESENT = "present"
+    PUSHED = "pushed"  # the engine had it, the registry did not
+    PULLED = "pulled"
+    MADE = "made"
 
 
 @dataclass(frozen=True)
 class ReadyBase:
-    """A base that the engine has and the registry too: ``reference`` is its name by digest."""
+    """A base that engine and registry both have: ``reference`` is its name by digest."""
 
     locked: LockedBase
     tag: str
     reference: str
-    how: str  # "present", "pushed", "pulled", "made"
+    origin: Origin
 
 
-def ensure(workspace: Workspace, engine: Engine, key: Key, *, ask: bool = False) -> ReadyBase:
+def ensure(workspace: Workspace, engine: Engine, key: Key, *, bases: Bases | None = None,
+           ask: bool = False) -> ReadyBase:
     """Return a base that is in the engine and in the registry; make it if need be.
 
-    The registry is asked whether it still has a base that the engine once pushed only where
-    ``ask`` is set: a build with nothing to do has no time for that. Raises LockError for a stale
-    lock, NetworkError where the base is nowhere to be had and cannot be made here, UsageError
-    where it would have to be made and this user is not root.
+    ``bases`` are the locks where the caller has read them already. The registry is asked whether
+    it still has a base that the engine once pushed only where ``ask`` is set: a build with nothing
+    to do has no time for that. Raises LockError for a stale lock, NetworkError where the base is
+    nowhere to be had and cannot be made here, UsageError where it would have to be made and this
+    user is not root.
     """
-    locked = effective_bases(workspace).get(key)
-    if locked is not None:
-        _refuse_stale(workspace, key)
-        if not ask and (ready := _at_hand(workspace, engine, locked)):
+    bases = bases or read_bases(workspace)
+    refuse_stale(workspace, bases, key)
+    locked = bases.get(key)
+    if locked is not None and not ask and (ready := _at_hand(workspace, engine, locked)):
+        return ready
+    waiting = f"base {_named(key)}: waiting for another process that makes it"
+    with _flock(workspace, f"{key[0]}-{key[1].removeprefix('linux/')}.making", waiting):
+        locked = read_bases(workspace).get(key)  # another process may have made it meanwhile
+        if locked is not None and (ready := _find(workspace, engine, locked)):
             return ready
-    with _alone(workspace, key):  # who waited here may find what the other one made
-        locked = effective_bases(workspace).get(key)
-        if locked is not None and (ready := _found(workspace, engine, locked)):
-            return ready
-        return _made(workspace, engine, key, locked)
+        return _make(workspace, engine, key, locked)
 
 
-def _made(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | None) -> ReadyBase:
+def refuse_stale(workspace: Workspace, bases: Bases, key: Key) -> None:
+    """Raise LockError where the committed lock of a base no longer answers the matrix."""
+    standing = bases.standings.get(key)
+    if standing is not None and standing.state is BaseState.STALE:
+        raise LockError(f"the lock of base {_named(key)} is stale: {standing.why}",
+                        where=str(lock_file(workspace)), next_step=upgrade_step(key[0]))
+
+
+def upgrade_step(*names: str) -> str:
+    """Return what to do about the lock of some bases."""
+    return f"make and lock them again: {command('base', *names, '--upgrade')}"
+
+
+def _make(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | None) -> ReadyBase:
     base = workspace.matrix.bases[key[0]]
     if base.flavour == "cuda":
         return _cuda(workspace, engine, base, key, locked)
@@ -69,35 +102,19 @@ def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
     """Make a base from what is newest now and write it to the committed lock."""
     base = workspace.matrix.bases[key[0]]
     if base.flavour == "cuda":
-        locked = make_cuda(engine, workspace.root, base, *key, workspace.registry)
-        ready = _ready(workspace, engine, locked, "made")
+        ready = _tagged(workspace, engine,
+                        make_cuda(engine, workspace.root, base, key, workspace.registry))
     else:
-        recipe = load_recipe(workspace.root)
-        ready = _make(workspace, engine, resolve_slim(recipe, *key), recipe)
-    _record(lock_file(workspace), ready.locked)
-    image = engine.inspect(ready.locked.image_id)
+        recipe = load_slim_recipe(workspace.root)
+        ready = _make_slim(workspace, engine, resolve_slim(recipe, base, key), recipe)
+    _record(workspace, lock_file(workspace), ready.locked)
+    image = engine.inspect(ready.tag)
     if image is not None:  # the gate judges by these where there is no engine
-        base_facts.commit(workspace.locks, ready.locked, base_facts.of_image(
-            engine, image, workspace.cache, ready.locked.name))
+        facts = base_facts.of_image(engine, image, workspace.cache, ready.locked.name)
+        # Engines with containerd's store call another digest the image's id.
+        base_facts.commit(workspace.locks, ready.locked,
+                          replace(facts, digest=ready.locked.image_id))
     return ready
-
-
-def _refuse_stale(workspace: Workspace, key: Key) -> None:
-    reason = stale(workspace, key)
-    if reason and key in load_bases(lock_file(workspace)):
-        raise LockError(f"base {key[0]} {key[1]}: {reason}", where=str(lock_file(workspace)),
-                        next_step=UPGRADE_STEP)
-
-
-@contextmanager
-def _alone(workspace: Workspace, key: Key) -> Iterator[None]:
-    """Let one process at a time look for and make this base."""
-    place = workspace.cache / "rootfs"
-    place.mkdir(parents=True, exist_ok=True)
-    name = f"{key[0]}-{key[1].removeprefix('linux/')}.making"
-    with (place / name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _at_hand(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:
@@ -107,14 +124,14 @@ def _at_hand(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyB
     if facts is None or not _same(facts, locked):
         return None
     names = [name for name in facts.repo_digests if name.startswith(tag.rpartition(":")[0] + "@")]
-    return ReadyBase(locked, tag, names[0], "present") if names else None
+    return ReadyBase(locked, tag, names[0], Origin.PRESENT) if names else None
 
 
-def _found(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:
+def _find(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:
     """Return the base if engine or registry has exactly it."""
     tag = image_tag(workspace.registry, locked)
     if _same(engine.inspect(tag), locked):
-        return _ready(workspace, engine, locked, "present")
+        return _ready(workspace, engine, locked, Origin.PRESENT)
     try:
         if engine.remote_digest(tag) is None:
             return None
@@ -122,7 +139,7 @@ def _found(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBas
     except NetworkError as error:
         console.debug(str(error))
         return None
-    return _ready(workspace, engine, locked, "pulled") if _same(facts, locked) else None
+    return _ready(workspace, engine, locked, Origin.PULLED) if _same(facts, locked) else None
 
 
 def _same(facts: ImageFacts | None, locked: LockedBase) -> bool:
@@ -130,70 +147,102 @@ def _same(facts: ImageFacts | None, locked: LockedBase) -> bool:
     return facts is not None and facts.diff_ids == locked.diff_ids
 
 
-def _ready(workspace: Workspace, engine: Engine, locked: LockedBase, how: str) -> ReadyBase:
-    """Bring the registry up to the engine; the digest there is the reference's."""
+def _tagged(workspace: Workspace, engine: Engine, made: LockedBase) -> ReadyBase:
+    """Give an image that was just built its immutable tag, here and in the registry."""
+    engine.tag(built_name(workspace.registry, made.key), image_tag(workspace.registry, made))
+    return _ready(workspace, engine, made, Origin.MADE)
+
+
+def _ready(workspace: Workspace, engine: Engine, locked: LockedBase, origin: Origin) -> ReadyBase:
+    """Push the base where the registry lacks it; the digest there is the reference's."""
     tag = image_tag(workspace.registry, locked)
     digest = engine.remote_digest(tag)
     if digest is None:
-        digest, how = engine.push(tag), "pushed" if how == "present" else how
+        digest = engine.push(tag)
+        origin = Origin.PUSHED if origin is Origin.PRESENT else origin
     if digest != locked.digest:
         locked = locked.model_copy(update={"digest": digest})
-    return ReadyBase(locked, tag, f"{tag.rpartition(':')[0]}@{digest}", how)
+    return ReadyBase(locked, tag, f"{tag.rpartition(':')[0]}@{digest}", origin)
 
 
 def _cuda(workspace: Workspace, engine: Engine, base: Base, key: Key,
           locked: LockedBase | None) -> ReadyBase:
+    """Make an unlocked cuda base; a locked one cannot be made again, only pulled."""
     if locked is not None:
-        raise NetworkError(f"base {key[0]} is locked, but neither engine nor registry has it",
+        raise NetworkError(f"base {_named(key)} is locked, but neither the engine nor the "
+                           "registry has it",
                            where=image_tag(workspace.registry, locked),
-                           next_step="name a registry that has it: SPARKYARD_REGISTRY; or "
-                                     "build the image's cell on the base slim")
-    made = make_cuda(engine, workspace.root, base, *key, workspace.registry)
-    return _keep_local(workspace, engine, made.model_copy(
-        update={"unlocked": "made on this machine, not committed"}))
+                           next_step="set SPARKYARD_REGISTRY to a registry that has it, or build "
+                                     "the image's cell on the base slim")
+    made = make_cuda(engine, workspace.root, base, key, workspace.registry)
+    return _keep_local(workspace, _tagged(workspace, engine, made.model_copy(
+        update={"unlocked": "it was made on this machine and is not committed"})))
 
 
 def _slim(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | None) -> ReadyBase:
     """Make the locked base from its packages; from today's where these are gone."""
-    recipe = load_recipe(workspace.root)
+    recipe = load_slim_recipe(workspace.root)
     if locked is None:
-        return _local(workspace, engine, key, recipe, "there is no committed lock", "")
+        return _slim_of_today(workspace, engine, key, recipe, "it has no committed lock", "")
     try:
-        ready = _make(workspace, engine, locked, recipe)
+        ready = _make_slim(workspace, engine, locked, recipe)
     except GoneError as error:
-        return _local(workspace, engine, key, recipe, error.what,
-                      locked.instead_of or locked.image_id)
-    if ready.locked.image_id != locked.image_id:
-        console.warn(f"base {key[0]} {key[1]}: the locked packages gave another image here")
-        return _keep_local(workspace, engine, ready.locked.model_copy(update={
-            "unlocked": "the locked packages gave another image on this machine",
-            "instead_of": locked.instead_of or locked.image_id}))
-    return ready
+        return _slim_of_today(workspace, engine, key, recipe, error.what,
+                              locked.instead_of or locked.image_id)
+    if ready.locked.image_id == locked.image_id:
+        return ready
+    reason = "the locked packages gave another image on this machine"
+    console.warn(f"base {_named(key)} is unlocked: {reason}; images on it cannot be published")
+    return _keep_local(workspace, replace(ready, locked=ready.locked.model_copy(update={
+        "unlocked": reason, "instead_of": locked.instead_of or locked.image_id})))
 
 
-def _local(workspace: Workspace, engine: Engine, key: Key, recipe: SlimRecipe, reason: str,
-           instead_of: str) -> ReadyBase:
+def _slim_of_today(workspace: Workspace, engine: Engine, key: Key, recipe: SlimRecipe,
+                   reason: str, instead_of: str) -> ReadyBase:
     """Make a base from today's packages, say why, and remember it for this machine."""
-    console.warn(f"base {key[0]} {key[1]} is unlocked: {reason}; renew it: {UPGRADE_STEP}")
-    wanted = resolve_slim(recipe, *key).model_copy(
+    console.warn(f"base {_named(key)} is unlocked: {reason}. Today's packages are used instead, "
+                 "and images on them cannot be published. To lock today's packages for everyone: "
+                 f"{command('base', key[0], '--upgrade')}")
+    wanted = resolve_slim(recipe, workspace.matrix.bases[key[0]], key).model_copy(
         update={"unlocked": reason, "instead_of": instead_of})
-    return _keep_local(workspace, engine,
-                       _make(workspace, engine, wanted, recipe).locked)
+    return _keep_local(workspace, _make_slim(workspace, engine, wanted, recipe))
 
 
-def _keep_local(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase:
-    _record(local_file(workspace), locked)
-    return _ready(workspace, engine, locked, "made")
-
-
-def _make(workspace: Workspace, engine: Engine, wanted: LockedBase,
-          recipe: SlimRecipe) -> ReadyBase:
-    """Make the image of ``wanted``'s packages and take it in; its facts replace the wanted ones."""
+def _make_slim(workspace: Workspace, engine: Engine, wanted: LockedBase,
+               recipe: SlimRecipe) -> ReadyBase:
+    """Make the image of ``wanted``'s packages and load it; the lock then names what came out."""
     with slim_image(wanted, recipe, workspace.cache) as image:
         made = wanted.model_copy(update={"image_id": image.id, "diff_ids": image.diff_ids})
         load_image(engine, image, image_tag(workspace.registry, made))
-    return _ready(workspace, engine, made, "made")
+    return _ready(workspace, engine, made, Origin.MADE)
 
 
-def _record(path: Path, base: LockedBase) -> None:
-    write_bases(path, {**load_bases(path), base.key: base})
+def _keep_local(workspace: Workspace, ready: ReadyBase) -> ReadyBase:
+    """Remember a base that is not the committed one, for this machine."""
+    _record(workspace, local_file(workspace), ready.locked)
+    return ready
+
+
+def _record(workspace: Workspace, path: Path, base: LockedBase) -> None:
+    """Write one base into a lock, one process or thread at a time: platforms are made at once."""
+    with _flock(workspace, "bases.lock"):
+        write_bases(path, {**load_bases(path), base.key: base})
+
+
+@contextmanager
+def _flock(workspace: Workspace, name: str, waiting: str = "") -> Iterator[None]:
+    """Hold a lock of this machine for the block; ``waiting`` is said where it has to be waited."""
+    folder = workspace.cache / "rootfs"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                console.info(waiting)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _named(key: Key) -> str:
+    return " ".join(key)

@@ -1,4 +1,4 @@
-"""``sparkyard base``: the base images, found, pulled or made from their locked packages."""
+"""``base``: find, pull or make the base images, and lock them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from builder import console
-from builder.bases.provision import ReadyBase, ensure, upgrade
-from builder.bases.state import chosen, stale
+from builder.bases.provision import ReadyBase, ensure, upgrade, upgrade_step
+from builder.bases.state import Bases, BaseState, lock_file, read_bases, select_keys
 from builder.engine.client import Engine
 from builder.errors import LockError, NetworkError
-from builder.locking.base_lock import UPGRADE_STEP, Key
+from builder.locking.base_lock import Key
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("base", "platform", "python", "glibc", "packages", "state", "image")
@@ -20,43 +20,50 @@ COLUMNS = ("base", "platform", "python", "glibc", "packages", "state", "image")
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "base", help="make the base images, or find them", description=__doc__)
+        "base", help="find, pull or make the base images",
+        description="Find each base in the engine or pull it from the registry; where neither has "
+                    "it, make it from its locked Debian packages (needs root).")
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help="bases of the matrix (default: every one that is locked)")
+                        help="bases of the matrix (default: all that are locked)")
     parser.add_argument("--platform", action="append", default=[],
                         choices=["linux/amd64", "linux/arm64"], help="only for this platform")
-    parser.add_argument("--upgrade", action="store_true",
-                        help="take what is newest now and renew locks/bases.toml")
-    parser.add_argument("--check", action="store_true",
-                        help="only say whether the lock answers the matrix")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--upgrade", action="store_true",
+                      help="make the bases from the newest packages and write locks/bases.toml")
+    mode.add_argument("--check", action="store_true",
+                      help="only check that locks/bases.toml still answers the matrix")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Make or find each base, the platforms side by side, and show what is there."""
+    """Find or make each base, several platforms at a time, and show the result."""
     workspace = open_workspace(options.matrix)
-    keys = chosen(workspace, options.names, options.platform)
+    bases = read_bases(workspace)
+    keys = select_keys(workspace, options.names, options.platform)
     if options.check:
-        return _check(workspace, keys)
+        return _check(workspace, bases, keys)
     engine = Engine.connect()
     started = time.monotonic()
     if options.upgrade:
-        ready = [_upgraded(workspace, engine, key, named=bool(options.names)) for key in keys]
+        upgraded = [_upgraded(workspace, engine, key, named=bool(options.names)) for key in keys]
+        ready = [base for base in upgraded if base]
     else:
-        keys = [key for key in keys if options.names or not _unmade(workspace, key)]
+        keys = [key for key in keys if options.names or not _out_of_reach(workspace, bases, key)]
         with ThreadPoolExecutor(max(len(keys), 1)) as pool:
-            ready = list(pool.map(lambda key: ensure(workspace, engine, key, ask=True), keys))
-    console.table("", COLUMNS, [_row(base) for base in ready if base])
-    console.info(f"bases ready in {console.seconds(time.monotonic() - started)}")
+            ready = list(pool.map(
+                lambda key: ensure(workspace, engine, key, bases=bases, ask=True), keys))
+    console.table("", COLUMNS, [_row(base) for base in ready])
+    console.info(f"{len(ready)} bases ready in {console.seconds(time.monotonic() - started)}")
     return 0
 
 
-def _unmade(workspace: Workspace, key: Key) -> bool:
-    """Say of a cuda base without a lock that it is passed over; naming it tries to make it."""
-    reason = stale(workspace, key)
-    if workspace.matrix.bases[key[0]].flavour != "cuda" or not reason:
+def _out_of_reach(workspace: Workspace, bases: Bases, key: Key) -> bool:
+    """Say of a cuda base without a lock that it is skipped; naming it tries to make it."""
+    standing = bases.standings[key]
+    if (standing.state is not BaseState.MISSING
+            or workspace.matrix.bases[key[0]].flavour != "cuda"):
         return False
-    console.info(f"base {key[0]} {key[1]}: {reason}; passed over")
+    console.info(f"base {' '.join(key)} is skipped: {standing.why}")
     return True
 
 
@@ -67,28 +74,30 @@ def _upgraded(workspace: Workspace, engine: Engine, key: Key, *, named: bool) ->
     except NetworkError as error:
         if named:
             raise
-        console.warn(f"base {key[0]} {key[1]} stays as it is: {error.what}")
+        console.warn(f"base {' '.join(key)} is unchanged: {error.what}")
         return None
 
 
-def _check(workspace: Workspace, keys: list[Key]) -> int:
+def _check(workspace: Workspace, bases: Bases, keys: list[Key]) -> int:
     """Raise LockError where the lock does not answer; a cuda base out of reach is only named."""
     wrong = []
     for key in keys:
-        reason = stale(workspace, key)
-        if reason.startswith("not locked") and workspace.matrix.bases[key[0]].flavour == "cuda":
-            console.info(f"base {key[0]} {key[1]}: {reason}")
-        elif reason:
-            wrong.append(f"{key[0]} {key[1]}: {reason}")
+        standing = bases.standings[key]
+        if _out_of_reach(workspace, bases, key):
+            continue
+        if standing.state in (BaseState.STALE, BaseState.MISSING) or key not in bases.committed:
+            wrong.append((key, standing.why))
     if wrong:
-        raise LockError("\n".join(["a base's lock is stale", *wrong]), where="locks/bases.toml",
-                        next_step=UPGRADE_STEP)
-    console.info("the bases' lock answers the matrix")
+        names = sorted({name for (name, _), _ in wrong})
+        raise LockError("\n".join(["the lock of the bases does not answer the matrix:",
+                                   *(f"  {' '.join(key)}: {why}" for key, why in wrong)]),
+                        where=str(lock_file(workspace)), next_step=upgrade_step(*names))
+    console.info("locks/bases.toml answers the matrix and the recipes")
     return 0
 
 
 def _row(base: ReadyBase) -> tuple[object, ...]:
     locked = base.locked
-    state = f"unlocked, {base.how}" if locked.unlocked else f"locked, {base.how}"
+    state = f"{'unlocked' if locked.unlocked else 'locked'}, {base.origin}"
     return (locked.name, locked.platform, locked.python, locked.glibc, len(locked.packages),
             state, base.reference)

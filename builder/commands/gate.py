@@ -9,7 +9,7 @@ from pathlib import Path
 from builder import console
 from builder import labels as label
 from builder.bases.facts import at_hand, committed, read_file_system
-from builder.bases.state import effective_bases
+from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import UsageError
@@ -85,7 +85,8 @@ def _reports(options: argparse.Namespace) -> list[GateReport]:
     workspace = open_workspace(options.matrix)
     if options.image:
         return [_image(workspace, options.image)]
-    return [_gate(workspace, cell, options.base) for cell in _cells(workspace, options)]
+    bases = read_bases(workspace)
+    return [_gate(workspace, bases, cell, options.base) for cell in _cells(workspace, options)]
 
 
 def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
@@ -109,10 +110,10 @@ def _is_fetched(workspace: Workspace, cell: Cell) -> bool:
                for wheel in load_for(cell, workspace.locks).wheels)
 
 
-def _gate(workspace: Workspace, cell: Cell, base: str | None) -> GateReport:
+def _gate(workspace: Workspace, bases: Bases, cell: Cell, base: str | None) -> GateReport:
     """Judge a locked cell on its own base, or on any image that ``base`` names."""
     lock = load_for(cell, workspace.locks)
-    source = own_base(workspace, cell)
+    source = own_base(workspace, bases.get((cell.base_name, cell.platform)))
     if base and base not in workspace.matrix.bases:
         facts = any_image(base, cell.platform, workspace.cache, workspace.matrix.bases)
         source = BaseSource(facts.digest, lambda: facts)
@@ -149,7 +150,7 @@ def _named_base(options: argparse.Namespace) -> BaseFacts:
     bases: Collection[str] = ()
     if options.matrix.is_file():
         workspace = open_workspace(options.matrix)
-        locked = effective_bases(workspace).get((options.base, platform))
+        locked = read_bases(workspace).get((options.base, platform))
         facts = committed(workspace.locks, locked) if locked else None
         if facts is not None:
             return facts

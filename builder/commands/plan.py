@@ -57,14 +57,14 @@ def execute(args: argparse.Namespace) -> int:
 def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
     """Return the question whether the engine has the image that a build would make now."""
     # Imported here: the Docker client takes longer to import than a plan of 1,000 cells.
-    from builder.bases.provision import effective_bases
+    from builder.bases.state import read_bases
     from builder.engine.client import Engine
     from builder.image import plan_image
     from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest
 
     engine = Engine.connect()
-    bases, ask = effective_bases(workspace), asking(workspace)
+    bases, ask = read_bases(workspace), asking(workspace)
 
     def is_built(cell: Cell, lock: Lock) -> bool:
         base = bases.get((cell.base_name, cell.platform))

@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from builder import console, process
+from builder import console, limits, process
 from builder.debian.apt_sources import debian_mirrors
-from builder.errors import IntegrityError, NetworkError
-from builder.files import sha256_file
+from builder.errors import IntegrityError, NetworkError, command
+from builder.files import require_space, sha256_file
 from builder.locking.base_lock import LockedDeb
+from builder.process import CommandError
+from builder.text import visible
 
 HELPER = "/usr/lib/apt/apt-helper"
 AT_ONCE = 8
+SHOWN = 3  # of the packages that are gone
 
 
 class GoneError(NetworkError):
@@ -30,19 +33,14 @@ class GoneError(NetworkError):
 def fetch_debs(debs: Sequence[LockedDeb], suite: str, cache: Path) -> list[Path]:
     """Return the files of ``debs``, in their order, fetching what is not there.
 
-    Raises GoneError for a package that the mirror no longer has, IntegrityError for other bytes,
-    NetworkError where nothing answers.
+    Raises GoneError with all packages that the mirror no longer has, IntegrityError for other
+    bytes, NetworkError where nothing answers, DiskError where they do not fit.
     """
     folder = cache / "debs"
     folder.mkdir(parents=True, exist_ok=True)
     missing = [deb for deb in debs if not _is_there(place(folder, deb), deb)]
     if missing:
-        mirrors = debian_mirrors(suite)
-        total = sum(deb.size for deb in missing)
-        with (console.progress("fetching Debian packages", total) as meter,
-              ThreadPoolExecutor(AT_ONCE) as pool):
-            for deb in pool.map(lambda deb: _fetch(deb, folder, mirrors), missing):
-                meter.advance(deb.size)
+        _fetch_missing(missing, folder, debian_mirrors(suite))
     return [place(folder, deb) for deb in debs]
 
 
@@ -62,26 +60,59 @@ def _is_there(path: Path, deb: LockedDeb) -> bool:
     return False
 
 
-def _fetch(deb: LockedDeb, folder: Path, mirrors: tuple[str, str]) -> LockedDeb:
+def _fetch_missing(missing: Sequence[LockedDeb], folder: Path, mirrors: tuple[str, str]) -> None:
+    total = sum(deb.size for deb in missing)
+    require_space(folder, total, "for the base's Debian packages")
+    gone: list[LockedDeb] = []
+    with (console.progress("fetching Debian packages", total) as meter,
+          ThreadPoolExecutor(AT_ONCE) as pool):
+        for deb, there in pool.map(lambda deb: (deb, _fetch(deb, folder, mirrors)), missing):
+            meter.advance(deb.size)
+            if not there:
+                gone.append(deb)
+    if gone:
+        raise _gone(gone)
+
+
+def _fetch(deb: LockedDeb, folder: Path, mirrors: tuple[str, str]) -> bool:
+    """Fetch one package; return whether the mirror has it."""
     mirror = mirrors[1] if deb.path.startswith("pool/updates/") else mirrors[0]
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         target = Path(temporary, "package.deb")
-        said = process.run(
-            [HELPER, "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3",
-             "download-file", f"{mirror}/{deb.path}", target], check=False)
-        if said.returncode != 0:
-            raise _failure(deb, said.stdout + said.stderr)
+        status, output = _download(f"{mirror}/{deb.path}", target)
+        if status != 0 and "404" in output:
+            return False
+        if status != 0:
+            raise _unreachable(deb, output)
         actual = sha256_file(target)
         if actual != deb.sha256:
             raise IntegrityError(deb.path, expected=deb.sha256, actual=actual)
         target.replace(place(folder, deb))
-    return deb
+    return True
 
 
-def _failure(deb: LockedDeb, said: str) -> NetworkError:
-    reason = next((line for line in said.splitlines() if line.startswith("E:")), "no answer")
-    if "404" in said:
-        return GoneError(f"Debian's mirror no longer has {deb.name} {deb.version}",
-                         where=deb.path, next_step="sparkyard base --upgrade")
+def _download(uri: str, target: Path) -> tuple[int, str]:
+    """Run apt's downloader; return its status and what it printed."""
+    try:
+        result = process.run(
+            [HELPER, "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3",
+             "download-file", uri, target], check=False, timeout=limits.DEB_S)
+    except CommandError as error:
+        result = error.result
+    return result.returncode, result.stdout + result.stderr
+
+
+def _gone(debs: Sequence[LockedDeb]) -> GoneError:
+    names = ", ".join(f"{deb.name} {deb.version}" for deb in debs[:SHOWN])
+    more = f" and {len(debs) - SHOWN} more" if len(debs) > SHOWN else ""
+    return GoneError(f"Debian's mirror no longer has locked packages: {names}{more}",
+                     where="locks/bases.toml",
+                     next_step=f"lock the current ones: {command('base', '--upgrade')}")
+
+
+def _unreachable(deb: LockedDeb, output: str) -> NetworkError:
+    lines = [line for line in output.splitlines() if line.startswith("E:")]
+    reason = visible(lines[0]) if lines else "apt's downloader gives no reason"
     return NetworkError(f"{deb.name} {deb.version} cannot be fetched: {reason}", where=deb.path,
-                        next_step="check the network and this machine's apt sources")
+                        next_step="check the network and the Debian mirror in this machine's apt "
+                                  "sources")

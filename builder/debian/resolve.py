@@ -11,11 +11,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from builder import process
+from builder import limits, process
 from builder.debian.apt_sources import debian_mirrors
 from builder.errors import NetworkError, SparkyardError
 from builder.locking.base_lock import LockedDeb
 from builder.process import CommandError
+from builder.text import visible
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # The file name carries the version's epoch (``1%3a2.38``), the address does not.
@@ -23,40 +24,43 @@ URI_LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) "
                       r"SHA256:(?P<sha256>[0-9a-f]{64})")
 
 
-def resolve_debs(suite: str, arch: str, packages: Sequence[str]) -> tuple[LockedDeb, ...]:
+def resolve_debs(suite: str, arch: str, packages: Sequence[str], *, where: str
+                 ) -> tuple[LockedDeb, ...]:
     """Return Debian's essential packages, ``packages`` and all that they need, sorted.
 
-    Security updates are included, recommendations are not. Raises NetworkError, with apt's own
-    words, where the mirror does not answer or a package is unknown.
+    Security updates are included, recommendations are not. ``where`` is the file that names the
+    packages. Raises NetworkError, with apt's own words, where the mirror does not answer or a
+    package is unknown.
     """
     mirrors = debian_mirrors(suite)
     with tempfile.TemporaryDirectory(prefix="sparkyard-apt-") as folder:
         options = _private_apt(Path(folder), suite, arch, mirrors)
         try:
-            process.run(["apt-get", *options, "-q", "update", "-o", "APT::Update::Error-Mode=any"])
-            said = process.run(["apt-get", *options, "-qq", "install", "--print-uris",
-                                "?essential", *packages])
+            process.run(["apt-get", *options, "-q", "update", "-o", "APT::Update::Error-Mode=any"],
+                        timeout=limits.APT_S)
+            listed = process.run(["apt-get", *options, "-qq", "install", "--print-uris",
+                                  "?essential", *packages], timeout=limits.APT_S)
         except CommandError as error:
-            raise _refused(error, suite, arch) from error
-    return parse_uris(said.stdout, mirrors)
+            raise _refused(error, suite, arch, where) from error
+    return parse_uris(listed.stdout, mirrors)
 
 
 def parse_uris(text: str, mirrors: tuple[str, str]) -> tuple[LockedDeb, ...]:
     """Read the lines of ``apt-get --print-uris``; ``mirrors`` are cut off the addresses."""
     debs = []
-    for found in URI_LINE.finditer(text):
-        uri = found["uri"]
+    for line in URI_LINE.finditer(text):
+        uri = line["uri"]
         path = next(uri.removeprefix(mirror + "/") for mirror in mirrors
                     if uri.startswith(mirror + "/"))
-        name, version, arch = found["file"].removesuffix(".deb").split("_")
+        name, version, arch = line["file"].removesuffix(".deb").split("_")
         debs.append(LockedDeb(name=name, version=_plain(version), arch=arch, path=path,
-                              sha256=found["sha256"], size=int(found["size"])))
+                              sha256=line["sha256"], size=int(line["size"])))
     return tuple(sorted(debs, key=lambda deb: (deb.name, deb.arch)))
 
 
 def _plain(version: str) -> str:
     """Undo the escapes of a version in a file name: ``1%3a2.38`` is ``1:2.38``."""
-    return re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), version)
+    return re.sub(r"%([0-9a-fA-F]{2})", lambda escape: chr(int(escape[1], 16)), version)
 
 
 def _private_apt(folder: Path, suite: str, arch: str, mirrors: tuple[str, str]) -> list[str]:
@@ -80,8 +84,11 @@ def _private_apt(folder: Path, suite: str, arch: str, mirrors: tuple[str, str]) 
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-def _refused(error: CommandError, suite: str, arch: str) -> SparkyardError:
-    said = [line for line in error.result.stderr.splitlines() if line.startswith(("E:", "W:"))]
-    return NetworkError(f"the packages of the base cannot be resolved for {suite} {arch}\n"
-                        + "\n".join(said[:6]), where="images/base/slim.toml",
-                        next_step="check the names there and this machine's Debian mirror")
+def _refused(error: CommandError, suite: str, arch: str, where: str) -> SparkyardError:
+    lines = [visible(line) for line in error.result.stderr.splitlines()
+             if line.startswith(("E:", "W:"))]
+    reason = lines[:6] or [f"apt-get ended with status {error.result.returncode}"]
+    what = f"apt cannot resolve the base's packages for Debian {suite} ({arch})"
+    return NetworkError("\n".join([what, *reason]), where=where,
+                        next_step="check the package names there, and the Debian mirror in this "
+                                  "machine's apt sources")

@@ -2,8 +2,8 @@
 
 mmdebstrap and debootstrap run the target's own dpkg under emulation, unpacking included: over
 eight minutes for arm64 on two cores. Here this machine's dpkg does the work and only maintainer
-scripts are emulated. One thing more is done from outside: the certificate bundle, for which
-Debian's script starts a thousand small programs.
+scripts are emulated. The certificate bundle is also made from outside, as Debian's
+``update-ca-certificates`` makes it: that script starts a thousand small programs.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import fcntl
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from builder import process
-from builder.debian.certificates import install_bundle
-from builder.errors import EngineError, UsageError
+from builder.errors import EngineError, UsageError, command
 from builder.process import CommandError
+from builder.text import visible
 
+STORE = "usr/share/ca-certificates"
+CERTS = "etc/ssl/certs"
 CERTIFICATE_SCRIPT = "usr/sbin/update-ca-certificates"
+OUTPUT_BYTES = 64_000  # of a program that fails
 FORCED = ("dpkg", "--force-depends", "--force-architecture", "--force-unsafe-io",
           "--force-confold")
 
@@ -41,13 +45,14 @@ def root_folder(cache: Path, arch: str) -> Iterator[Path]:
     a user who is not root: owners and device files need that.
     """
     if os.geteuid() != 0:
-        raise UsageError("a root file system can only be made by root", where="sparkyard base",
-                         next_step="sudo -E sparkyard base, or pull the base from your registry")
-    place = cache / "rootfs"
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / f".{arch}.lock").open("w") as lock:
+        raise UsageError("making a base needs root: files in it belong to several users",
+                         where=f"base for {arch}", next_step="run the same command with sudo -E, "
+                         "or set SPARKYARD_REGISTRY to a registry that has the base")
+    parent = cache / "rootfs"
+    parent.mkdir(parents=True, exist_ok=True)
+    with (parent / f".{arch}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = place / arch
+        folder = parent / arch
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o755)
         try:
@@ -70,7 +75,8 @@ def install(root: Path, debs: Sequence[Path], arch: str, epoch: int) -> None:
     except CommandError as error:
         raise EngineError(f"a package of the base cannot be installed: {error.what}",
                           where=f"base for {arch}",
-                          next_step="see which above; for arm64, `nox -s engine`") from error
+                          next_step="see the package above; if its script cannot run, set up "
+                                    f"emulation: {command('engine')}") from error
     _all_installed(root)
     install_bundle(root)
 
@@ -96,17 +102,19 @@ def _extract(deb: Path, root: Path) -> None:
         unpack = ["tar", "-C", str(root), "-xf", "-", "--keep-directory-symlink",
                   "--skip-old-files"]
         with process.stream(unpack, stdin=archive.stdout) as tar:
-            said = tar.stdout.read() if tar.stdout else b""
+            printed = tar.stdout.read(OUTPUT_BYTES) if tar.stdout else b""
             if tar.wait() != 0 or archive.wait() != 0:
-                raise EngineError(f"a package cannot be unpacked: {said.decode(errors='replace')}",
-                                  where=str(deb), next_step="is the disk full?")
+                reason = visible(printed.decode(errors="replace").strip())
+                raise EngineError(f"a Debian package cannot be unpacked: {reason}",
+                                  where=str(deb), next_step="check that the disk is not full, and "
+                                  "run the same command again")
 
 
 def _check_runs(root: Path, arch: str) -> None:
     """Raise EngineError unless programs of the target run here."""
     if process.run(["chroot", root, "/bin/true"], check=False).returncode != 0:
         raise EngineError(f"this machine cannot run {arch} programs", where=f"base for {arch}",
-                          next_step="run `nox -s engine` for emulation")
+                          next_step=f"set up emulation: {command('engine')}")
 
 
 @contextmanager
@@ -127,5 +135,49 @@ def _all_installed(root: Path) -> None:
     text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8")
     states = {line for line in text.splitlines() if line.startswith("Status: ")}
     if states != {"Status: install ok installed"}:
-        raise EngineError(f"packages were left half-way: {', '.join(sorted(states))}",
-                          where="dpkg's status", next_step="run it with -v and see which")
+        raise EngineError(f"dpkg left packages half installed: {', '.join(sorted(states))}",
+                          where="var/lib/dpkg/status of the base",
+                          next_step="run the same command with --verbose to see which")
+
+
+def install_bundle(root: Path) -> None:
+    """Write certificate bundle and links under ``root``; the host's openssl computes the hashes.
+
+    ``ca-certificates.crt`` holds every certificate that ``/etc/ca-certificates.conf`` names;
+    beside it lie a link by name and a link by subject hash to each.
+    """
+    certs = root / CERTS
+    certs.mkdir(parents=True, exist_ok=True)
+    chosen = trusted_names((root / "etc/ca-certificates.conf").read_text(encoding="utf-8"))
+    bundle = b""
+    with tempfile.TemporaryDirectory(prefix="sparkyard-certs-") as scratch:
+        for name in chosen:
+            source = root / STORE / name
+            data = source.read_bytes()
+            bundle += data if data.endswith(b"\n") else data + b"\n"
+            link = certs / link_name(name)
+            link.unlink(missing_ok=True)
+            link.symlink_to(f"/{STORE}/{name}")
+            shutil.copyfile(source, Path(scratch, link.name))
+        process.run(["openssl", "rehash", scratch])
+        for hashed in sorted(Path(scratch).iterdir()):
+            if hashed.is_symlink():
+                link = certs / hashed.name
+                link.unlink(missing_ok=True)
+                link.symlink_to(hashed.readlink())
+    (certs / "ca-certificates.crt").write_bytes(bundle)
+    (certs / "ca-certificates.crt").chmod(0o644)
+
+
+def trusted_names(configuration: str) -> list[str]:
+    """Return the certificates that the configuration names; ``!`` and ``#`` leave one out."""
+    lines = (line.strip() for line in configuration.splitlines())
+    return [line for line in lines if line and line[0] not in "#!"]
+
+
+def link_name(name: str) -> str:
+    """Return the name of the link to ``mozilla/Some_CA.crt``: ``Some_CA.pem``."""
+    stem = name.rsplit("/", 1)[-1].removesuffix(".crt")
+    for char, plain in ((" ", "_"), ("(", "="), (")", "="), (",", "_")):
+        stem = stem.replace(char, plain)
+    return stem + ".pem"

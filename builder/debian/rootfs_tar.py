@@ -25,6 +25,7 @@ DROPPED = ("etc/hostname", "etc/resolv.conf", "etc/machine-id", "etc/mtab", "etc
            "etc/passwd-", "etc/group-", "etc/shadow-", "etc/gshadow-", "var/lib/dpkg/*-old",
            "var/lib/dpkg/lock*", "var/lib/dpkg/available", "var/lib/dpkg/triggers/Lock",
            "var/cache/debconf/*-old", "var/lib/systemd/*")
+LEAVE_OUT = "add it to leave_out in images/base/slim.toml"
 KINDS = {stat.S_IFREG: tarfile.REGTYPE, stat.S_IFDIR: tarfile.DIRTYPE,
          stat.S_IFLNK: tarfile.SYMTYPE}
 
@@ -64,8 +65,8 @@ def _members(root: Path, out: Callable[[str], bool]) -> list[str]:
         for name in [*folders, *files]:
             path = name if here == "." else f"{here}/{name}"
             if name.startswith(".wh."):
-                raise EngineError("a file of the base would delete others in a layer",
-                                  where=path, next_step="leave it out: images/base/slim.toml")
+                raise EngineError("the base has a whiteout file, which would delete other files",
+                                  where=path, next_step=LEAVE_OUT)
             if not out(path):
                 kept.add(path)
                 kept.update(_above(path))
@@ -87,8 +88,8 @@ def _member(file: Path, path: str, epoch: int,
     info.mtime = min(int(facts.st_mtime), epoch)
     kind = stat.S_IFMT(facts.st_mode)
     if kind not in KINDS:
-        raise EngineError("the base holds a file that is no file, folder or link", where=path,
-                          next_step="leave it out: images/base/slim.toml")
+        raise EngineError("the base has a member that is not a file, folder or link",
+                          where=path, next_step=LEAVE_OUT)
     info.type = KINDS[kind]
     if kind == stat.S_IFLNK:
         info.linkname, info.mode = str(file.readlink()), 0o777

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.facts import committed, of_image
-from builder.bases.state import effective_bases, image_tag
+from builder.bases.state import image_tag
 from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.gate.judge import GateReport, judge_cell, kept_verdict
+from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell
 from builder.workspace import Workspace
@@ -28,9 +29,9 @@ class BaseSource:
     load: Callable[[], BaseFacts | None]
 
 
-def own_base(workspace: Workspace, cell: Cell, engine: Engine | None = None) -> BaseSource:
-    """Return the cell's own base: its facts are committed, or lie in the engine's image."""
-    locked = effective_bases(workspace).get((cell.base_name, cell.platform))
+def own_base(workspace: Workspace, locked: LockedBase | None, engine: Engine | None = None
+             ) -> BaseSource:
+    """Return the facts of a cell's own base: committed, or read from the engine's image."""
     if locked is None:
         return BaseSource("", lambda: None)
 
@@ -40,7 +41,7 @@ def own_base(workspace: Workspace, cell: Cell, engine: Engine | None = None) -> 
             return facts
         at = engine or Engine.connect()
         image = at.inspect(image_tag(workspace.registry, locked))
-        return of_image(at, image, workspace.cache, cell.base_name) if image else None
+        return of_image(at, image, workspace.cache, locked.name) if image else None
 
     return BaseSource(locked.image_id, load)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from builder import console
+from builder.bases.state import read_bases
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.matching import diagnose
 from builder.fetch.wheels import fetch_lock
@@ -50,7 +51,8 @@ def _run_level(run: Run, observed: Observations, on_check: OnCheck) -> None:
 
 def _gate_agrees(run: Run, checks: Sequence[Check]) -> Check:
     """Compare what the gate says with what the loader did in the image."""
-    base = own_base(run.workspace, run.cell)
+    bases = read_bases(run.workspace)
+    base = own_base(run.workspace, bases.get((run.cell.base_name, run.cell.platform)))
     if not base.digest:
         return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the base is not locked")
     store = Store(run.workspace.cache)

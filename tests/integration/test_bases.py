@@ -8,7 +8,7 @@ import pytest
 
 from builder.bases.make import slim_image
 from builder.bases.provision import ReadyBase, ensure
-from builder.bases.recipe import load_recipe
+from builder.bases.state import load_slim_recipe
 from builder.debian.fetch import GoneError
 from builder.engine.client import Engine, RunSpec
 from builder.locking.base_lock import LockedBase, load_bases
@@ -116,7 +116,7 @@ def test_the_same_packages_give_the_same_image(workspace: Workspace, engine: Eng
 
 def _made_again(workspace: Workspace, locked: LockedBase) -> tuple[str, tuple[str, ...]]:
     try:
-        with slim_image(locked, load_recipe(workspace.root), workspace.cache) as image:
+        with slim_image(locked, load_slim_recipe(workspace.root), workspace.cache) as image:
             return image.id, image.diff_ids
     except GoneError as error:
         pytest.skip(f"the lock needs renewing: {error.what}")

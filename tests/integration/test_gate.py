@@ -16,7 +16,7 @@ import pytest
 
 from builder import cli
 from builder.bases.facts import committed
-from builder.bases.state import effective_bases
+from builder.bases.state import read_bases
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
 from builder.fetch.wheels import fetch
@@ -45,7 +45,7 @@ def cell(name: str) -> Cell:
 
 
 def base(name: str) -> BaseFacts:
-    found = committed(WORKSPACE.locks, effective_bases(WORKSPACE)[
+    found = committed(WORKSPACE.locks, read_bases(WORKSPACE).committed[
         cell(name).base_name, cell(name).platform])
     assert found is not None, "the committed facts are of another base than the lock's"
     return found

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from builder.bases.facts import committed
-from builder.bases.state import effective_bases
+from builder.bases.state import read_bases
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
 from builder.engine.client import Engine, RunSpec
@@ -52,7 +52,8 @@ def closure() -> tuple[WheelFacts, ...]:
 
 
 def base() -> BaseFacts:
-    facts = committed(WORKSPACE.locks, effective_bases(WORKSPACE)[CELL.base_name, CELL.platform])
+    facts = committed(WORKSPACE.locks,
+                      read_bases(WORKSPACE).committed[CELL.base_name, CELL.platform])
     assert facts is not None, "the committed facts are of another base than the lock's"
     return facts
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from builder.bases import facts as base_facts
 from builder.bases import provision as bases
-from builder.bases import state as base_state
-from builder.bases.image import BaseImage, make_image
-from builder.bases.make import cuda_recipe
-from builder.bases.recipe import RECIPE, load_recipe
-from builder.commands import base as base_command
+from builder.bases.cuda import built_name
+from builder.bases.make import PLACEHOLDER, BaseImage, make_image
+from builder.bases.provision import Origin
+from builder.bases.state import (
+    CUDA_DOCKERFILE,
+    CUDA_RECIPE,
+    SLIM_RECIPE,
+    BaseState,
+    image_tag,
+    local_file,
+    lock_file,
+    read_bases,
+    recipe_digest,
+)
+from builder.binaries.facts import BaseFacts
 from builder.debian.fetch import GoneError
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import ConfigError, LockError, NetworkError, UsageError
+from builder.errors import LockError, NetworkError
 from builder.locking.base_lock import LockedBase, load_bases, write_bases
 from builder.matrix.load import load_matrix
 from builder.tarball import Tar
@@ -26,6 +40,7 @@ from builder.workspace import Workspace
 from tests.unit.locking.test_base_lock import DIGEST, make_base, make_deb
 
 KEY = ("slim", "linux/arm64")
+CUDA_KEY = ("cuda", "linux/arm64")
 PUSHED = "sha256:" + 64 * "c"
 MATRIX = """\
 schema = 1
@@ -48,6 +63,7 @@ base = "slim"
 vllm = "0.32.0"
 """
 SLIM = 'suite = "bookworm"\npackages = ["gcc"]\n[env]\nPATH = "/bin"\n'
+CUDA = 'packages = ["python{python}"]\n[env]\nPATH = "/bin"\n'
 
 
 class FakeEngine:
@@ -79,6 +95,9 @@ class FakeEngine:
         self.images[reference] = self.registry[reference]
         return self.inspect(reference)
 
+    def tag(self, reference: str, new: str) -> None:
+        self.images[new] = self.images[reference]
+
     def push(self, reference: str) -> str:
         self.registry[reference] = self.images[reference]
         self.pushed.add(reference)
@@ -90,12 +109,20 @@ def engine() -> FakeEngine:
     return FakeEngine()
 
 
+@pytest.fixture(autouse=True)
+def _no_file_systems_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the file system of a base: those of these tests have a digest only."""
+    monkeypatch.setattr(base_facts, "of_image", lambda _engine, image, _cache, name: BaseFacts(
+        name, image.id, image.platform, "3.11", "2.36"))
+
+
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.delenv("SPARKYARD_REGISTRY", raising=False)
     (tmp_path / "images/base").mkdir(parents=True)
-    (tmp_path / RECIPE).write_text(SLIM)
-    (tmp_path / "images/base/cuda.Dockerfile").write_text("FROM x\n")
+    (tmp_path / SLIM_RECIPE).write_text(SLIM)
+    (tmp_path / CUDA_RECIPE).write_text(CUDA)
+    (tmp_path / CUDA_DOCKERFILE).write_text("FROM x\n")
     (tmp_path / "matrix.toml").write_text(MATRIX)
     return Workspace(tmp_path, load_matrix(tmp_path / "matrix.toml"), (), tmp_path / "cache")
 
@@ -120,8 +147,8 @@ def making(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
 
     monkeypatch.setattr(bases, "slim_image", slim_image)
     monkeypatch.setattr(bases, "load_image", load)
-    monkeypatch.setattr(bases, "resolve_slim", lambda recipe, name, platform: make_base(
-        platform, recipe=recipe.digest, packages=(make_deb("gcc", "12"),)))
+    monkeypatch.setattr(bases, "resolve_slim", lambda recipe, base, key: make_base(
+        key[1], recipe=recipe.digest, packages=(make_deb("gcc", "12"),)))
     return state
 
 
@@ -141,12 +168,15 @@ def lock(workspace: Workspace, engine: FakeEngine) -> LockedBase:
 def test_upgrade_locks_what_was_made(workspace: Workspace, engine: FakeEngine,
                                      making: dict[str, Any]) -> None:
     ready = bases.upgrade(workspace, as_engine(engine), KEY)
-    locked = load_bases(base_state.lock_file(workspace))[KEY]
+    locked = load_bases(lock_file(workspace))[KEY]
     assert locked == ready.locked
     assert locked.digest == PUSHED
     assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
     assert ready.tag.endswith(f":arm64-{locked.image_id[7:19]}")
-    assert base_state.stale(workspace, KEY) == ""
+    assert read_bases(workspace).standings[KEY].state is BaseState.LOCKED
+    facts = base_facts.committed(workspace.locks, locked)
+    assert facts is not None
+    assert facts.digest == locked.image_id
 
 
 def test_a_base_that_is_there_is_not_made_again(workspace: Workspace, engine: FakeEngine,
@@ -154,7 +184,7 @@ def test_a_base_that_is_there_is_not_made_again(workspace: Workspace, engine: Fa
     bases.upgrade(workspace, as_engine(engine), KEY)
     asked = engine.asked
     ready = bases.ensure(workspace, as_engine(engine), KEY)
-    assert (ready.how, making["made"], engine.asked) == ("present", 1, asked)
+    assert (ready.origin, making["made"], engine.asked) == ("present", 1, asked)
     assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
 
 
@@ -162,7 +192,7 @@ def test_an_emptied_registry_is_filled_from_the_engine(workspace: Workspace, eng
                                                        making: dict[str, Any]) -> None:
     bases.upgrade(workspace, as_engine(engine), KEY)
     engine.registry.clear()
-    assert bases.ensure(workspace, as_engine(engine), KEY, ask=True).how == "pushed"
+    assert bases.ensure(workspace, as_engine(engine), KEY, ask=True).origin == "pushed"
     assert engine.registry
     assert making["made"] == 1
 
@@ -171,7 +201,7 @@ def test_an_emptied_engine_is_filled_from_the_registry(workspace: Workspace, eng
                                                        making: dict[str, Any]) -> None:
     bases.upgrade(workspace, as_engine(engine), KEY)
     engine.images.clear()
-    assert bases.ensure(workspace, as_engine(engine), KEY).how == "pulled"
+    assert bases.ensure(workspace, as_engine(engine), KEY).origin == "pulled"
     assert making["made"] == 1
 
 
@@ -180,8 +210,8 @@ def test_where_neither_has_it_the_locked_packages_make_it(workspace: Workspace,
                                                           making: dict[str, Any]) -> None:
     locked = lock(workspace, engine)
     ready = bases.ensure(workspace, as_engine(engine), KEY)
-    assert (ready.how, ready.locked) == ("made", locked)
-    assert not base_state.local_file(workspace).exists()
+    assert (ready.origin, ready.locked) == ("made", locked)
+    assert not local_file(workspace).exists()
 
 
 def test_packages_that_are_gone_give_an_unlocked_base_that_stays(
@@ -191,9 +221,9 @@ def test_packages_that_are_gone_give_an_unlocked_base_that_stays(
     ready = bases.ensure(workspace, as_engine(engine), KEY)
     assert "no longer has gcc 12" in ready.locked.unlocked
     assert ready.locked.image_id != locked.image_id
-    assert load_bases(base_state.lock_file(workspace))[KEY] == locked
-    assert bases.effective_bases(workspace)[KEY] == ready.locked
-    assert bases.ensure(workspace, as_engine(engine), KEY).how == "present"
+    assert load_bases(lock_file(workspace))[KEY] == locked
+    assert read_bases(workspace).get(KEY) == ready.locked
+    assert bases.ensure(workspace, as_engine(engine), KEY).origin == "present"
 
 
 def test_a_renewed_lock_wins_over_this_machines_own(workspace: Workspace, engine: FakeEngine,
@@ -202,8 +232,8 @@ def test_a_renewed_lock_wins_over_this_machines_own(workspace: Workspace, engine
     making["gone"] = True
     bases.ensure(workspace, as_engine(engine), KEY)
     renewed = locked.model_copy(update={"image_id": "sha256:" + 64 * "d"})
-    write_bases(base_state.lock_file(workspace), {KEY: renewed})
-    assert bases.effective_bases(workspace)[KEY] == renewed
+    write_bases(lock_file(workspace), {KEY: renewed})
+    assert read_bases(workspace).get(KEY) == renewed
 
 
 def test_other_bytes_from_the_same_packages_are_labelled(workspace: Workspace, engine: FakeEngine,
@@ -219,64 +249,74 @@ def test_other_bytes_from_the_same_packages_are_labelled(workspace: Workspace, e
 def test_without_a_lock_the_base_is_unlocked(workspace: Workspace, engine: FakeEngine,
                                              making: dict[str, Any]) -> None:
     ready = bases.ensure(workspace, as_engine(engine), KEY)
-    assert ready.locked.unlocked == "there is no committed lock"
+    assert ready.locked.unlocked == "it has no committed lock"
 
 
 def test_a_changed_recipe_makes_the_lock_stale(workspace: Workspace, engine: FakeEngine,
                                                making: dict[str, Any]) -> None:
     lock(workspace, engine)
-    (workspace.root / RECIPE).write_text(SLIM.replace('"gcc"', '"gcc", "g++"'))
-    assert "changed since" in base_state.stale(workspace, KEY)
-    with pytest.raises(LockError, match="changed since"):
+    (workspace.root / SLIM_RECIPE).write_text(SLIM.replace('"gcc"', '"gcc", "g++"'))
+    with pytest.raises(LockError, match="has changed since") as caught:
         bases.ensure(workspace, as_engine(engine), KEY)
+    assert "./nox -s base -- slim --upgrade" in caught.value.next_step
+    assert making["made"] == 1
 
 
-def test_comments_in_the_recipe_change_nothing(workspace: Workspace) -> None:
-    before = load_recipe(workspace.root).digest
-    (workspace.root / RECIPE).write_text("# a comment\n" + SLIM)
-    assert load_recipe(workspace.root).digest == before
+def test_two_platforms_that_are_made_at_once_both_stay(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read, change, write: without a lock of its own the slower one would undo the faster one."""
+    together = threading.Barrier(2)
+
+    def slow_read(path: Path) -> dict[Any, LockedBase]:
+        found = load_bases(path)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(0.3)  # in time only where both are let in at once
+        return found
+
+    monkeypatch.setattr(bases, "load_bases", slow_read)
+    keys = [KEY, ("slim", "linux/amd64")]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda key: bases.upgrade(workspace, as_engine(engine), key), keys))
+    assert set(load_bases(lock_file(workspace))) == set(keys)
 
 
-def test_a_misspelt_key_of_the_recipe_is_named(workspace: Workspace) -> None:
-    (workspace.root / RECIPE).write_text(SLIM.replace("suite", "siute"))
-    with pytest.raises(ConfigError) as caught:
-        load_recipe(workspace.root)
-    assert any("suite" in problem.next_step for problem in caught.value.problems)
-
-
-def test_a_lock_of_another_python_than_the_matrix_says_is_stale(
+def test_two_processes_that_want_one_base_make_it_once(
         workspace: Workspace, engine: FakeEngine, making: dict[str, Any]) -> None:
-    locked = lock(workspace, engine)
-    write_bases(base_state.lock_file(workspace),
-                {KEY: locked.model_copy(update={"python": "3.12.3"})})
-    assert "3.12.3" in base_state.stale(workspace, KEY)
+    lock(workspace, engine)
+    before = making["made"]
+    with ThreadPoolExecutor(2) as pool:
+        ready = list(pool.map(lambda _: bases.ensure(workspace, as_engine(engine), KEY), range(2)))
+    assert making["made"] == before + 1
+    assert {base.reference for base in ready} == {ready[0].reference}
+
+
+def test_a_cuda_base_is_tagged_pushed_and_locked_by_the_digest_there(
+        workspace: Workspace, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_base(name="cuda", digest=PLACEHOLDER, python="3.12.3", glibc="2.39",
+                     recipe=recipe_digest(workspace.root, workspace.matrix.bases["cuda"]))
+
+    def make_cuda(_engine: object, _root: object, _base: object, key: Any, registry: str
+                  ) -> LockedBase:
+        engine.images[built_name(registry, key)] = made.diff_ids
+        return made
+
+    monkeypatch.setattr(bases, "make_cuda", make_cuda)
+    ready = bases.upgrade(workspace, as_engine(engine), CUDA_KEY)
+    assert ready.locked.digest == PUSHED
+    assert set(engine.registry) == {image_tag(workspace.registry, made)}
+    assert read_bases(workspace).standings[CUDA_KEY].state is BaseState.LOCKED
+    engine.images.clear()
+    assert bases.ensure(workspace, as_engine(engine), CUDA_KEY).origin is Origin.PULLED
 
 
 def test_a_locked_cuda_base_out_of_reach_is_a_plain_error(workspace: Workspace,
                                                           engine: FakeEngine) -> None:
-    key = ("cuda", "linux/arm64")
-    recipe = cuda_recipe(workspace.root, workspace.matrix.bases["cuda"])
+    recipe = recipe_digest(workspace.root, workspace.matrix.bases["cuda"])
     locked = make_base(name="cuda", recipe=recipe, python="3.12.3", glibc="2.39")
-    write_bases(base_state.lock_file(workspace), {key: locked})
+    write_bases(lock_file(workspace), {CUDA_KEY: locked})
     engine.down = True
     with pytest.raises(NetworkError) as caught:
-        bases.ensure(workspace, as_engine(engine), key)
-    assert "on the base slim" in caught.value.next_step
-
-
-def test_bases_are_chosen_by_name_and_platform(workspace: Workspace) -> None:
-    assert base_state.chosen(workspace, [], ["linux/amd64"]) == [("slim", "linux/amd64")]
-    assert len(base_state.chosen(workspace, [], [])) == 3
-    with pytest.raises(UsageError) as caught:
-        base_state.chosen(workspace, ["slin"], [])
-    assert "slim" in caught.value.next_step
-
-
-def test_check_refuses_a_missing_slim_lock_and_only_names_an_unmade_cuda(
-        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
-        capsys: pytest.CaptureFixture[str]) -> None:
-    keys = [KEY, ("cuda", "linux/arm64")]
-    with pytest.raises(LockError, match="slim linux/arm64: not locked"):
-        base_command._check(workspace, keys)
-    lock(workspace, engine)
-    assert base_command._check(workspace, keys) == 0
+        bases.ensure(workspace, as_engine(engine), CUDA_KEY)
+    assert "SPARKYARD_REGISTRY" in caught.value.next_step
+    assert "base slim" in caught.value.next_step
