@@ -27,6 +27,8 @@ _ACCELERATORS_V7, _ACCELERATORS_V8 = 0x800, 0x8
 _ACCELERATOR_TARGET = 9
 _TARGET = re.compile(rb"-arch[ =]+(?:sm|compute)_\d+([af]?)\b")
 _MAX_NAME = 64
+_MAX_TOLD = 8  # sections that tell the target; one of each kind in honest files
+_MAX_BODY = 1 << 16  # honest ones have some hundred bytes
 
 
 def machine(head: bytes) -> int:
@@ -79,7 +81,11 @@ def _sections(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise UnreadableError("the table of sections is damaged")
     headers = list(_SECTION.iter_unpack(data[start:start + size * count]))
     names = headers[names_index][4]
+    told = 0
     for header in headers:
         name = data[names + header[0]:names + header[0] + _MAX_NAME].partition(b"\0")[0]
         if name in (b".nv.compat", b".note.nv.tkinfo"):
-            yield name, data[header[4]:header[4] + header[5]]
+            told += 1
+            if told > _MAX_TOLD:
+                raise UnreadableError("it describes its target more than once")
+            yield name, data[header[4]:header[4] + min(header[5], _MAX_BODY)]

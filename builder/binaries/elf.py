@@ -24,6 +24,7 @@ from elftools.elf.segments import InterpSegment
 from builder.binaries.facts import Code, Damage, ElfFacts, Symbol
 from builder.binaries.fatbin import SECTION, TO_LINK, read_fatbin
 from builder.binaries.metered import Metered, UnreadableError
+from builder.locking.findings import FindingCode
 
 MAGIC = b"\x7fELF"
 # What pyelftools raises on damaged files beside its own errors; found by fuzzing.
@@ -38,6 +39,9 @@ _NAMES_PER_STRING_TABLE = 4  # names may share their ends, but not without limit
 _SPARE_NAMES = 1 << 20
 _ORDER = itemgetter(1, 2, 0)  # version, weak, name: long runs of equal ones
 _MAX_ENTRIES = 100_000  # sections, tags, versions: honest files have hundreds
+MAX_SYMBOLS = 1_000_000  # libtriton has 138,000, the most seen
+_SYMBOL_BYTES = 24
+_MAX_NAMES = 96 << 20  # libtriton has 14 MB of names
 
 
 def read_elf(data: bytes | memoryview | BinaryIO, path: str) -> ElfFacts:
@@ -71,7 +75,7 @@ def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
     damage = (*damage, *damage_to_link)
     dynamic = _dynamic(elf)
     if dynamic and ".dynsym" not in sections:
-        damage = (*damage, Damage("elf-damaged", path, "has no section of symbols"))
+        damage = (*damage, Damage(FindingCode.ELF_DAMAGED, path, "has no section of symbols"))
     return ElfFacts(
         path, _machine(elf), interpreter=_interpreter(elf), **dynamic,
         needed_versions=needed, defined=defined, undefined=undefined, cuda=code,
@@ -170,11 +174,11 @@ def _symbols(elf: Any, sections: dict[str, Any], data: Metered, versions: dict[i
     table, numbers = sections.get(".dynsym"), sections.get(".gnu.version")
     if table is None or table["sh_type"] != "SHT_DYNSYM":
         return (), ()
-    raw = _contents(table, data, "the symbol table")
-    text = _contents(elf.get_section(table["sh_link"]), data, "the table of names")
+    raw = _contents(table, data, "the symbol table", _SYMBOL_BYTES * MAX_SYMBOLS)
+    text = _contents(elf.get_section(table["sh_link"]), data, "the table of names", _MAX_NAMES)
     indices: Iterable[int] = ()
     if numbers is not None:
-        body = _contents(numbers, data, "the versions of symbols")
+        body = _contents(numbers, data, "the table of symbol versions", 2 * MAX_SYMBOLS)
         indices = struct.unpack(f"<{len(body) // 2}H", body[:len(body) // 2 * 2])
     defined: list[Symbol] = []
     undefined: list[Symbol] = []
@@ -185,8 +189,9 @@ def _symbols(elf: Any, sections: dict[str, Any], data: Metered, versions: dict[i
 
 def _unpack(raw: bytes, text: bytes, indices: Iterator[int], versions: dict[int, str]
             ) -> Iterator[tuple[Symbol, bool]]:
-    left = _NAMES_PER_STRING_TABLE * len(text) + _SPARE_NAMES
-    for start, info, other, section, _, _ in _SYMBOL.iter_unpack(raw[:len(raw) // 24 * 24]):
+    left = min(_NAMES_PER_STRING_TABLE * len(text) + _SPARE_NAMES, _MAX_NAMES)
+    whole = raw[:len(raw) // _SYMBOL_BYTES * _SYMBOL_BYTES]
+    for start, info, other, section, _, _ in _SYMBOL.iter_unpack(whole):
         version = next(indices, 0) & _VERSION_MASK
         binding = info >> 4
         if binding == _LOCAL or (section and other & 3 in _HIDDEN_VISIBILITY):
@@ -201,9 +206,11 @@ def _unpack(raw: bytes, text: bytes, indices: Iterator[int], versions: dict[int,
         yield Symbol(name, versions.get(version, ""), binding == _WEAK), section != 0
 
 
-def _contents(section: Any, data: Metered, what: str) -> bytes:
+def _contents(section: Any, data: Metered, what: str, limit: int) -> bytes:
     if _is_hollow(section):
         return b""
+    if section["sh_size"] > limit:
+        raise UnreadableError(f"{what} has {section['sh_size']} bytes")
     return data.exactly(section["sh_offset"], section["sh_size"], what)
 
 
@@ -212,5 +219,5 @@ def _cuda(section: Any, data: Metered, path: str
     if section is None or _is_hollow(section):
         return (), ()
     found = read_fatbin(data, section["sh_offset"], section["sh_size"])
-    wrong = Damage("fatbin-damaged", path, f"{section.name}: {found.damage}")
+    wrong = Damage(FindingCode.FATBIN_DAMAGED, path, f"{section.name}: {found.damage}")
     return found.code, (wrong,) if found.damage else ()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from builder.locking.findings import FindingCode
+
 
 class Form(StrEnum):
     """``SASS`` is machine code for one architecture, ``PTX`` is compiled by the driver."""
@@ -52,7 +54,7 @@ class Symbol(NamedTuple):
 class Damage:
     """Something in a wheel that cannot be read or must not be there; ``code`` is a finding's."""
 
-    code: str
+    code: FindingCode
     file: str
     detail: str
 

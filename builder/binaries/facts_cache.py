@@ -2,11 +2,11 @@
 
 ::
 
-    facts/<reader>/<sha256 of the wheel>    one file a wheel
+    facts/<readers>/<sha256 of the wheel>    one file a wheel
 
-A file is a line with the sha256 of the rest, then zlib-packed JSON, a NUL and all strings of
+A file is a line with the sha256 of the rest, then zlib-packed JSON, a NUL and all names of
 symbols, NUL-separated: a closure has 270,000 of them, and splitting one text is the quickest way
-to get them back. A file that is not whole is removed, and the wheel is read again.
+to get them back. A file that is damaged or was edited is removed, and the wheel is read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import gc
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby, islice, repeat
@@ -25,10 +25,11 @@ from typing import Any
 
 from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
 from builder.files import write_bytes
+from builder.locking.findings import FindingCode
 
-# Facts are good for the readers that made them: a changed reader reads every wheel again.
-READERS = ("archive", "cubin", "elf", "facts", "facts_cache", "fatbin", "metered", "recorded",
-           "wheel_facts")
+# Facts are valid for the readers that made them: a changed reader reads every wheel again. Beside
+# this package, archive members are checked by:
+ELSEWHERE = ("tarball.py",)
 
 
 def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
@@ -39,18 +40,21 @@ def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
     except OSError:
         return None
     digest, _, body = packed.partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        path.unlink(missing_ok=True)
-        return None
-    with _no_collection():
-        return dataclasses.replace(decode(body), file=file)
+    if hashlib.sha256(body).hexdigest().encode() == digest:
+        try:
+            with _no_collection():
+                return dataclasses.replace(decode(body), file=file)
+        except (zlib.error, ValueError, KeyError, TypeError):
+            pass  # not what was written here
+    path.unlink(missing_ok=True)
+    return None
 
 
 def save(root: Path, facts: WheelFacts) -> None:
     """Keep the facts of a wheel."""
     body = encode(facts)
-    digest = hashlib.sha256(body).hexdigest().encode()
-    write_bytes(_place(root, facts.sha256), digest + b"\n" + body)
+    write_bytes(_place(root, facts.sha256),
+                hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
 def scratch(root: Path) -> Path:
@@ -81,7 +85,7 @@ def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     plain["cubins"] = tuple((path, _code(code)) for path, code in plain["cubins"])
     plain["members"] = tuple(map(tuple, plain["members"]))
     plain["tags"] = tuple(plain["tags"])
-    plain["damage"] = tuple(Damage(**one) for one in plain["damage"])
+    plain["damage"] = tuple(map(_damage, plain["damage"]))
     return WheelFacts(**plain)
 
 
@@ -91,11 +95,17 @@ def _place(root: Path, sha256: str) -> Path:
 
 @cache
 def reader() -> str:
-    """Return a name for the readers as they are."""
+    """Return a name for the readers as they are now."""
     state = hashlib.sha256()
-    for name in READERS:
-        state.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    for path in sources():
+        state.update(path.read_bytes())
     return state.hexdigest()[:16]
+
+
+def sources() -> Sequence[Path]:
+    """Return every file of ours that facts depend on."""
+    here = Path(__file__).parent
+    return [*sorted(here.glob("*.py")), *(here.parent / name for name in ELSEWHERE)]
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -123,8 +133,12 @@ def _elf(plain: dict[str, Any], names: Iterator[str]) -> ElfFacts:
                                      for library, versions in plain["needed_versions"])
     for field in ("cuda", "cuda_to_link"):
         plain[field] = tuple(map(_code, plain[field]))
-    plain["damage"] = tuple(Damage(**one) for one in plain["damage"])
+    plain["damage"] = tuple(map(_damage, plain["damage"]))
     return ElfFacts(**plain)
+
+
+def _damage(plain: dict[str, Any]) -> Damage:
+    return Damage(**{**plain, "code": FindingCode(plain["code"])})
 
 
 def _code(plain: dict[str, Any]) -> Code:

@@ -27,6 +27,8 @@ _REGION = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQ12xI8xQ")
 _ALIGNMENT = 8
 _PADDING_BLOCK = 1 << 16
+MAX_KINDS = 1_000  # forms, architectures and variants; honest files have a dozen
+Totals = dict[tuple[Form, int, str], list[int]]  # to count and size
 
 
 class Entry(NamedTuple):
@@ -39,7 +41,7 @@ class Entry(NamedTuple):
 
 
 class FatBinary(NamedTuple):
-    """The code of a section by architecture; ``damage`` says what could not be read, or nothing."""
+    """The code of a section by architecture; ``damage`` is what could not be read, if anything."""
 
     code: tuple[Code, ...]
     damage: str = ""
@@ -47,22 +49,32 @@ class FatBinary(NamedTuple):
 
 def read_fatbin(data: Metered, start: int, size: int) -> FatBinary:
     """Read the fat binaries between ``start`` and ``start + size``, as far as they are whole."""
-    found: list[Entry] = []
+    totals: Totals = {}
     try:
         for entry in _entries(data, start, start + size):
-            found.append(entry)  # noqa: PERF402 - what came before an error is kept
+            _add(totals, entry)
     except UnreadableError as error:
-        return FatBinary(summed(found), str(error))
-    return FatBinary(summed(found))
+        return FatBinary(_codes(totals), str(error))
+    return FatBinary(_codes(totals))
 
 
 def summed(entries: Iterable[Entry]) -> tuple[Code, ...]:
     """Count entries by form, architecture and variant."""
-    totals: dict[tuple[Form, int, str], list[int]] = {}
-    for form, arch, variant, size in entries:
-        total = totals.setdefault((form, arch, variant), [0, 0])
-        total[0] += 1
-        total[1] += size
+    totals: Totals = {}
+    for entry in entries:
+        _add(totals, entry)
+    return _codes(totals)
+
+
+def _add(totals: Totals, entry: Entry) -> None:
+    total = totals.setdefault((entry.form, entry.arch, entry.variant), [0, 0])
+    total[0] += 1
+    total[1] += entry.size
+    if len(totals) > MAX_KINDS:
+        raise UnreadableError(f"it has code for more than {MAX_KINDS} architectures")
+
+
+def _codes(totals: Totals) -> tuple[Code, ...]:
     return tuple(Code(*key, *totals[key]) for key in sorted(totals))
 
 

@@ -17,9 +17,10 @@ from typing import BinaryIO
 
 from packaging.version import Version
 
-from builder.binaries.content import read_content
+from builder.binaries.archive import MAX_PATH
 from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
-from builder.binaries.installed import SITE, TEXT_LIMIT, Sites, wheels_of
+from builder.binaries.installed import ALL_TEXT, SITE, Sites, wheels_of
+from builder.binaries.wheel_facts import read_content
 
 # The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
 _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"
@@ -57,6 +58,7 @@ class _Found:
     sites: Sites = field(default_factory=Sites)
     texts: dict[str, str] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
+    text_left: int = ALL_TEXT
 
 
 def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
@@ -73,6 +75,8 @@ def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
 def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, found: _Found,
             scratch: str | None) -> None:
     path = member.name.removeprefix("./").lstrip("/")
+    if len(path) > MAX_PATH:
+        return
     found.tools.update(tool for tool, mark in TOOLS.items() if re.search(mark, path))
     if not member.isdir():
         found.sites.there.add(path)
@@ -84,7 +88,9 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, found: _Found,
     if SITE.match(path):
         found.sites.read(path, data, scratch)
     elif path == "var/lib/dpkg/status" or re.match(r"var/lib/dpkg/info/[^/]+\.list$", path):
-        found.texts[path] = data.read(TEXT_LIMIT).decode("utf-8", "replace")
+        text = data.read(found.text_left).decode("utf-8", "replace")
+        found.texts[path] = text
+        found.text_left -= len(text)
     elif _LIBRARY.search(path) or _PYTHON.match(path):
         facts = read_content(data, f"/{path}", scratch).elf
         found.libraries.extend([facts] if facts else [])

@@ -13,15 +13,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from email.parser import HeaderParser
-from io import BytesIO
 from typing import IO
 
 from packaging.utils import canonicalize_name
 
-from builder.binaries.content import Content, read_content
 from builder.binaries.facts import Damage, WheelFacts
+from builder.binaries.wheel_facts import (
+    Content,
+    metadata_damage,
+    read_content,
+    valid_version,
+)
+from builder.locking.findings import FindingCode
 
-TEXT_LIMIT = 32 << 20
+ALL_TEXT = 128 << 20  # of the metadata of all distributions; 200 of them have 7 MB
 # Debian's site-packages is called dist-packages.
 SITE = re.compile(r"^(.*/(?:site|dist)-packages)/(.+)$")
 _INFO = re.compile(r"^[^/]+\.dist-info/(METADATA|WHEEL|RECORD)$")
@@ -40,18 +45,22 @@ class Sites:
     there: set[str] = field(default_factory=set)
     links: dict[str, str] = field(default_factory=dict)
     infos: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    text_left: int = ALL_TEXT
 
     def read(self, path: str, data: IO[bytes], scratch: str | None) -> None:
         """Read a file below site-packages."""
         inside = SITE.match(path)
         if inside is None:
             return
-        if _INFO.match(inside[2]):
-            text = data.read(TEXT_LIMIT)
-            info, _, name = inside[2].partition("/")
-            self.infos.setdefault((inside[1], info), {})[name] = text.decode("utf-8", "replace")
-            data = BytesIO(text)
-        self.files[path] = read_content(data, inside[2], scratch)
+        site, name = inside[1], inside[2]
+        is_metadata = _INFO.match(name) is not None and self.text_left > 0
+        content = read_content(data, name, scratch, keep_text=is_metadata)
+        if is_metadata and content.text is not None:
+            info, _, file = name.partition("/")
+            self.infos.setdefault((site, info), {})[file] = content.text
+            self.text_left -= len(content.text)
+        content.text = None  # of metadata it is kept above, of a .pth it is not needed
+        self.files[path] = content
 
     def main(self) -> str:
         """Return the largest site-packages with distributions; empty where there is none."""
@@ -116,15 +125,16 @@ def _wheel(sites: Sites, site: str, info: str, rows: Mapping[str, str],
     texts = sites.infos[site, info]
     metadata = HeaderParser().parsestr(texts.get("METADATA", ""))
     tags = HeaderParser().parsestr(texts.get("WHEEL", "")).get_all("Tag", [])
-    there = {name: content for name in rows if (content := sites.files.get(_place(site, name)))}
+    present = {name: content for name in rows if (content := sites.files.get(_place(site, name)))}
     return WheelFacts(
-        info, "", canonicalize_name(metadata["Name"] or info.partition("-")[0]),
-        metadata["Version"] or "", tags=tuple(map(str, tags)),
-        elves=tuple(one.elf for one in there.values() if one.elf),
-        cubins=tuple((name, code) for name, one in sorted(there.items()) for code in one.code),
+        info, "", canonicalize_name(str(metadata["Name"] or info.partition("-")[0])),
+        valid_version(metadata), tags=tuple(map(str, tags)),
+        elves=tuple(content.elf for content in present.values() if content.elf),
+        cubins=tuple((name, code) for name, content in sorted(present.items())
+                     for code in content.code),
         members=tuple(sorted(rows.items())), metadata=texts.get("METADATA", ""),
-        damage=tuple(_damage(sites, site, rows, listed)),
-        unpacked=sum(one.size for one in there.values()))
+        damage=(*metadata_damage(metadata), *_damage(sites, site, rows, listed)),
+        unpacked=sum(content.size for content in present.values()))
 
 
 def _damage(sites: Sites, site: str, rows: Mapping[str, str], listed: Mapping[str, set[str]]
@@ -136,14 +146,20 @@ def _damage(sites: Sites, site: str, rows: Mapping[str, str], listed: Mapping[st
             # Bytecode is made again when it is missing; what lies elsewhere may be behind a link.
             if (place not in sites.there and not name.endswith(".pyc")
                     and place.startswith(f"{site}/")):
-                yield Damage("file-lost", name, "is in RECORD and no longer there")
+                yield Damage(FindingCode.FILE_LOST, name, "is in RECORD, but missing")
             continue
-        # Bytes that another distribution lists for the same path are a collision, told apart.
-        changed = bool(wanted) and content.digest not in listed[place]
-        if changed:
-            yield Damage("file-broken" if content.damage else "file-changed", name,
-                         f"RECORD says sha256={wanted}, it has {content.digest}"
-                         + (f" and cannot be read: {content.damage.detail}" if content.damage
-                            else ""))
+        if content.startup:
+            yield content.startup
+        # Other bytes that another distribution lists for this path are a collision, not a change.
+        if wanted and content.digest not in listed[place]:
+            yield _changed(name, wanted, content)
         elif content.damage:
             yield content.damage
+
+
+def _changed(name: str, wanted: str, content: Content) -> Damage:
+    detail = f"RECORD has sha256={wanted}, the file has {content.digest}"
+    if content.damage is None:
+        return Damage(FindingCode.FILE_CHANGED, name, detail)
+    return Damage(FindingCode.FILE_BROKEN, name,
+                  f"{detail} and cannot be read: {content.damage.detail}")

@@ -38,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if options.list:
         console.table("", ["name", "alias", "seen"], [
-            [entry.name, entry.alias, entry.seen_by] for entry in all_names()])
+            [entry.name, ", ".join(entry.aliases), entry.seen_by] for entry in all_names()])
         return 0
     if options.log is None:
         raise UsageError("no log was named", where="command line", next_step=NEXT_STEP)

@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Judge what is named, show it, return 1 where anything must not be built."""
     if options.explain is not None:
-        report_gate.show_explanation(*explain(options.explain))
+        report_gate.show_explanations(explain(options.explain))
         return 0
     _refuse_nonsense(options)
     reports = _reports(options)

@@ -18,14 +18,14 @@ class Explained:
     """What a name means: for the gate, in a log, or both."""
 
     name: str
-    alias: str
+    aliases: tuple[str, ...]
     seen_by: str
     meaning: str
     remedy: str
     links: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        alias = f" ({self.alias})" if self.alias else ""
+        alias = f" ({', '.join(self.aliases)})" if self.aliases else ""
         see = "".join(f"\n  see:     {link}" for link in self.links)
         return (f"{self.name}{alias}, {self.seen_by}\n  meaning: {self.meaning}\n"
                 f"  remedy:  {self.remedy}{see}")
@@ -36,7 +36,7 @@ def explain(name: str) -> tuple[Explained, ...]:
     entries = all_names()
     wanted = name.strip().lower()
     hits = tuple(entry for entry in entries
-                 if wanted and wanted in (entry.name, entry.alias.lower()))
+                 if wanted and (wanted == entry.name or wanted.upper() in entry.aliases))
     if not hits:
         raise UsageError(f'no failure is called "{name}"', where="--explain",
                          next_step=suggestion(wanted, sorted({entry.name for entry in entries}))
@@ -46,8 +46,10 @@ def explain(name: str) -> tuple[Explained, ...]:
 
 def all_names() -> tuple[Explained, ...]:
     """Return every name, those of the gate first."""
-    gate = (Explained(code, entry.number, "found by the gate", f"{entry.title}. {entry.meaning}",
-                      entry.remedy) for code, entry in explanations().items())
-    issues = (Explained(issue.name, issue.alias or "", "named from a log or a failed check",
-                        issue.cause, issue.remedy, issue.links) for issue in load().issues)
+    gate = (Explained(code.value, entry.aliases, "found by the gate",
+                      f"{entry.title}. {entry.meaning}", entry.remedy)
+            for code, entry in explanations().items())
+    issues = (Explained(issue.name, (issue.alias,) if issue.alias else (),
+                        "named from a log or a failed check", issue.cause, issue.remedy,
+                        issue.links) for issue in load().issues)
     return (*gate, *issues)

@@ -1,55 +1,74 @@
 """Will every extension load? Libraries, symbols and symbol versions, without running anything.
 
-Each extension is loaded as a running vLLM would (``rules.toml`` has the order), with all symbols
-bound, in a process that has loaded nothing else of the kind, and the findings are those that the
-real loader has. Extensions are what Python imports; other libraries are looked at where an
-extension asks for them, since the rest may be loaded by hand, or never.
+Each extension is loaded as a running vLLM would load it (``rules.toml`` has the order), with all
+symbols bound, in a process that has loaded nothing else of the kind; the findings are the errors
+that the real loader reports. Extensions are what Python imports. Other libraries are checked only
+where an extension needs them, since the rest may be loaded by hand, or never.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+import cxxfilt
+
 from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
-from builder.gate.demangle import demangle
 from builder.gate.loader import Loaded, Loader, Missing, Process
 from builder.gate.rules import Rules, rules
-from builder.locking.findings import Finding, Severity
+from builder.locking.findings import Finding, FindingCode, Severity, counted
 
-# What Python imports; the first group is empty for abi3, which any later Python takes.
+# What Python imports; the first group is empty for abi3, which any later Python accepts.
 EXTENSION = re.compile(r"\.(?:(cpython-\d+)[a-z]*-[\w-]+|abi3)\.so$")
-# Wheels that are built against one torch, beside vLLM: F5 names them.
-SIBLINGS = ("torchaudio", "torchvision", "torchcodec")
 NAMES_SHOWN = 4
+# Repeated back references double a demangled name with every few characters: 240 characters
+# become 250 MB. Honest names stay below both limits.
+MAX_MANGLED = 1000
+MAX_BACK_REFERENCES = 20
+_BACK_REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 
 
 @dataclass(frozen=True)
 class Target:
     """What the closure is to run on: ``python`` is ``3.11``, ``machine`` ``aarch64``.
 
-    Where it is not ``whole``, a library or symbol that one of the absent wheels may bring is not
-    asked for.
+    Where the closure is not ``whole``, a library or symbol that an absent wheel may bring is not
+    reported. Where the base is not known (``has_base``), the same holds for what it may bring.
     """
 
     python: str
     machine: str
     cuda: bool
     whole: bool = True
+    has_base: bool = True
 
 
-def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts, target: Target,
+@dataclass
+class _Problem:
+    """What one file lacks, and the extensions that cannot be imported because of it."""
+
+    file: ElfFacts
+    missing: str
+    affected: list[str] = field(default_factory=list)
+
+
+def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts | None, target: Target,
               known: Rules | None = None) -> tuple[Finding, ...]:
-    """Return what keeps the closure's extensions from loading on the base."""
+    """Return what keeps the closure's extensions from loading on the base.
+
+    Without a base, only libraries and symbols are judged whose wheel is known (``[[owner]]`` in
+    ``rules.toml``) and given.
+    """
     policy = known or rules()
     loader = Loader(wheels, base, policy, driver=target.cuda)
     owners = {elf.path: wheel for wheel in wheels for elf in wheel.elves}
     check = _Check(loader, owners, target)
-    findings = [finding for path in sorted(loader.files) if EXTENSION.search(path)
-                for finding in check.extension(loader.files[path])]
-    findings += list(_too_new(loader, owners, base))
+    for path in sorted(loader.files):
+        if EXTENSION.search(path):
+            check.extension(loader.files[path])
+    findings = [*check.findings(), *_too_new(loader, owners, base, check.users)]
     return tuple(_excused(finding, policy) for finding in findings)
 
 
@@ -58,36 +77,45 @@ class _Check:
 
     def __init__(self, loader: Loader, owners: dict[str, WheelFacts], target: Target) -> None:
         self._loader, self._owners, self._target = loader, owners, target
-        self._bound: set[str] = set()
         self._processes: dict[tuple[str, ...], Process] = {}
-        self._told: set[tuple[str, str]] = set()
         self._names: dict[str, frozenset[str]] = {}
-        here = {wheel.name for wheel in owners.values()}
-        self._owned = [rule for rule in loader.rules.owner if rule.wheel in here]
+        self._foreign: list[Finding] = []
+        self._libraries: dict[tuple[str, str], _Problem] = {}
+        self._symbols: dict[str, tuple[_Problem, list[str]]] = {}
+        given = {wheel.name for wheel in owners.values()}
+        self._owned = [rule for rule in loader.rules.owner if rule.wheel in given]
+        self._complete = target.whole and target.has_base
+        self.users: dict[str, list[str]] = {}
 
-    def extension(self, file: ElfFacts) -> Iterator[Finding]:
-        """Yield what is wrong with one extension."""
-        wheel = self._owners[file.path]
-        if wrong := self._other_target(file):
-            yield _finding("wrong-extension", "", wheel, file,
-                           f"{file.path} is built for {wrong}", "nothing imports it here; if "
-                           "something must, lock a wheel for this Python and processor",
-                           severity=Severity.NOTE, found=wrong,
-                           expected=f"Python {self._target.python}, {self._target.machine}")
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with the extensions that were loaded, each problem once."""
+        yield from self._foreign
+        yield from map(self._missing, self._libraries.values())
+        yield from (self._undefined(problem, names) for problem, names in self._symbols.values())
+
+    def extension(self, file: ElfFacts) -> None:
+        """Load one extension and keep what is wrong with it."""
+        if other := self._other_target(file):
+            self._foreign.append(_finding(
+                FindingCode.WRONG_EXTENSION, self._owners[file.path], file,
+                f"{file.path} is built for {other}, so nothing can import it here",
+                "no action unless it is needed: then lock a wheel for this Python and processor",
+                severity=Severity.NOTE, found=other,
+                expected=f"Python {self._target.python}, {self._target.machine}"))
             return
         loaded = self._load(file)
-        for missing in loaded.missing:
-            if (missing.file.path, missing.library) not in self._told:  # said of its first user
-                self._told.add((missing.file.path, missing.library))
-                if self._judged(missing.library):
-                    yield self._missing(wheel, file, missing)
-        if not any(self._judged(missing.library) for missing in loaded.missing):
-            yield from self._unbound(wheel, file, loaded)
+        for member in loaded.scope:
+            self.users.setdefault(member.path, []).append(file.path)
+        missing = [one for one in loaded.missing if self._judged(one.library)]
+        for one in missing:
+            self._keep_library(one, file)
+        if not missing:
+            self._keep_symbols(file, loaded)
 
     def _judged(self, library: str) -> bool:
-        """Say whether a library that was not found can be in no wheel that is not here."""
-        return (self._target.whole or library in self._loader.rules.debian
-                or any(rule.has_library(library) for rule in self._owned))
+        """Say whether neither an absent wheel nor an unknown base can bring a missing library."""
+        return (self._complete or any(rule.has_library(library) for rule in self._owned)
+                or (self._target.has_base and library in self._loader.rules.debian))
 
     def _other_target(self, file: ElfFacts) -> str:
         tag = EXTENSION.search(file.path)
@@ -103,30 +131,25 @@ class _Check:
         process = self._processes[before]
         return self._loader.load(file, Process(dict(process.names), process.visible))
 
-    def _missing(self, wheel: WheelFacts, file: ElfFacts, missing: Missing) -> Finding:
-        owner = self._owners.get(missing.file.path, wheel)
-        number = "F5" if owner.name in SIBLINGS else "F6"
-        package = self._loader.rules.debian.get(missing.library)
-        step = (f"add the Debian package {package} to the base" if package else
-                "lock the wheel that brings it, or another build of this one")
-        return _finding("missing-library", number, owner, missing.file,
-                        f"{missing.file.path} needs {missing.library}, which neither a wheel nor "
-                        f"the base has; {file.path} cannot be imported", step,
-                        expected=missing.library, found="nothing")
+    def _keep_library(self, missing: Missing, extension: ElfFacts) -> None:
+        problem = self._libraries.setdefault((missing.file.path, missing.library),
+                                             _Problem(missing.file, missing.library))
+        if extension.path not in problem.affected:
+            problem.affected.append(extension.path)
 
-    def _unbound(self, wheel: WheelFacts, file: ElfFacts, loaded: Loaded) -> Iterator[Finding]:
-        process = self._processes[self._loader.rules.before(file.path)]
+    def _keep_symbols(self, extension: ElfFacts, loaded: Loaded) -> None:
+        process = self._processes[self._loader.rules.before(extension.path)]
         scope = [*process.visible, *loaded.scope]
-        for one in loaded.fresh:
-            names = [symbol.name for symbol in one.undefined if not symbol.weak
+        for file in loaded.fresh:
+            names = [symbol.name for symbol in file.undefined if not symbol.weak
                      and not any(symbol.name in self._defined(other) for other in scope)]
             names = [name for name in names if not self._from_driver(name, loaded)]
-            if not self._target.whole:  # of the rest nobody knows whose they are
+            if not self._complete:  # of the rest, nobody knows which wheel would define them
                 names = [name for name in names
                          if any(rule.has_symbol(name) for rule in self._owned)]
-            if names and one.path not in self._bound:
-                self._bound.add(one.path)
-                yield self._undefined(wheel, one, names)
+            if names:
+                problem, _ = self._symbols.setdefault(file.path, (_Problem(file, ""), names))
+                problem.affected.append(extension.path)
 
     def _defined(self, file: ElfFacts) -> Collection[str]:
         if file.path not in self._names:
@@ -137,39 +160,64 @@ class _Check:
         return any(rule.library in loaded.driver and fnmatchcase(name, rule.symbols)
                    for rule in self._loader.rules.driver)
 
-    def _undefined(self, wheel: WheelFacts, file: ElfFacts, names: list[str]) -> Finding:
-        owner = self._owners.get(file.path, wheel)
+    def _owner(self, problem: _Problem) -> WheelFacts:
+        """Return the wheel to blame: the file's own, or for a base's file that of its user."""
+        return self._owners.get(problem.file.path) or self._owners[problem.affected[0]]
+
+    def _missing(self, problem: _Problem) -> Finding:
+        package = self._loader.rules.debian.get(problem.missing)
+        step = (f"add the Debian package {package} to the base" if package else
+                "lock the wheel that contains it, or another build of this wheel")
+        nowhere = ("which neither a wheel nor the base has" if self._target.has_base
+                   else "which no given wheel has")
+        return _finding(FindingCode.MISSING_LIBRARY, self._owner(problem), problem.file,
+                        f"{problem.file.path} needs {problem.missing}, {nowhere}"
+                        f"{_consequence(problem)}", step, expected=problem.missing,
+                        found="nothing", affected=problem.affected)
+
+    def _undefined(self, problem: _Problem, names: Sequence[str]) -> Finding:
         shown = ", ".join(demangle(name) for name in names[:NAMES_SHOWN])
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        number = "F5" if owner.name in SIBLINGS else "F4"
-        return _finding("undefined-symbol", number, owner, file,
-                        f"{file.path} lacks {len(names)} symbols: {shown}{more}",
+        return _finding(FindingCode.UNDEFINED_SYMBOL, self._owner(problem), problem.file,
+                        f"{problem.file.path} needs {counted(len(names), 'symbol')} that nothing "
+                        f"defines: {shown}{more}{_consequence(problem)}",
                         "lock the torch (or other library) that this wheel was built against",
-                        expected=shown, found="nobody defines them")
+                        expected=shown, found="nothing defines them", affected=problem.affected)
 
 
-def _too_new(loader: Loader, owners: dict[str, WheelFacts], base: BaseFacts
-             ) -> Iterator[Finding]:
-    """Find symbol versions (GLIBC_2.38) that the base's own libraries do not have."""
+def _consequence(problem: _Problem) -> str:
+    """Name one extension that cannot be imported, where it is not the file itself."""
+    others = [path for path in problem.affected if path != problem.file.path]
+    if not others:
+        return ""
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return f"; {others[0]}{more} cannot be imported"
+
+
+def _too_new(loader: Loader, owners: dict[str, WheelFacts], base: BaseFacts | None,
+             users: dict[str, list[str]]) -> Iterator[Finding]:
+    """Find symbol versions (GLIBC_2.38) that the base's own libraries do not define."""
+    if base is None:
+        return
     offered = {library.soname: set(library.defined_versions) for library in base.libraries}
+    brought = {file.soname for file in loader.files.values()}
     for path in sorted(loader.files):
         file = loader.files[path]
         for library, versions in file.needed_versions:
-            lacking = sorted(set(versions) - offered.get(library, set(versions)))
-            own = any(one.soname == library for one in loader.files.values()) if lacking else False
-            if lacking and not own:
+            absent = sorted(set(versions) - offered.get(library, set(versions)))
+            if absent and library not in brought:
                 yield _finding(
-                    "symbol-version", "F6", owners[path], file,
-                    f"{path} asks {library} for {', '.join(lacking)}", "take a newer base, or a "
-                    "wheel for an older glibc", expected=", ".join(lacking),
-                    found=f"glibc {base.glibc}")
+                    FindingCode.SYMBOL_VERSION, owners[path], file,
+                    f"{path} needs {', '.join(absent)} of {library}, and the base's is older",
+                    "use a newer base, or a wheel for an older glibc", expected=", ".join(absent),
+                    found=f"glibc {base.glibc}", affected=users.get(path, ()))
 
 
-def _finding(code: str, number: str, wheel: WheelFacts, file: ElfFacts, what: str,
-             next_step: str, *, severity: Severity = Severity.ERROR, expected: str = "",
-             found: str = "") -> Finding:
-    return Finding(code, number, what, next_step, severity, wheel.file, file.path, expected,
-                   found)
+def _finding(code: FindingCode, wheel: WheelFacts, file: ElfFacts, what: str, next_step: str, *,
+             severity: Severity = Severity.ERROR, expected: str = "", found: str = "",
+             affected: Sequence[str] = ()) -> Finding:
+    return Finding(code, what, next_step, severity, wheel.file, file.path, expected, found,
+                   tuple(affected))
 
 
 def _excused(finding: Finding, policy: Rules) -> Finding:
@@ -177,5 +225,19 @@ def _excused(finding: Finding, policy: Rules) -> Finding:
     rule = policy.excuse(finding.file)
     if rule is None or finding.severity is not Severity.ERROR:
         return finding
-    return Finding(finding.code, finding.number, f"{finding.what}; {rule.reason}", rule.link,
-                   Severity.NOTE, finding.wheel, finding.file, finding.expected, finding.found)
+    return replace(finding, what=f"{finding.what}; {rule.reason}", next_step=rule.link,
+                   severity=Severity.NOTE)
+
+
+def demangle(name: str) -> str:
+    """Return a C++ name as people write it: ``at::cuda::getCurrentCUDABlasHandle()``.
+
+    The host's C++ library does it. Where there is none, or where the name could expand without
+    limit, it stays as the linker has it.
+    """
+    if len(name) > MAX_MANGLED or len(_BACK_REFERENCE.findall(name)) > MAX_BACK_REFERENCES:
+        return name[:MAX_MANGLED]
+    try:
+        return str(cxxfilt.demangle(name))
+    except (cxxfilt.Error, OSError):
+        return name

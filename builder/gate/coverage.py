@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from builder.binaries.facts import Code, Form, WheelFacts
 from builder.gate.policy import Need, Policy, Rule, policy
-from builder.locking.findings import Finding, Severity
+from builder.locking.findings import Finding, FindingCode, Severity
 
 
 class Fit(StrEnum):
@@ -32,7 +32,7 @@ ORDER = tuple(Fit)
 
 @dataclass(frozen=True)
 class Covered:
-    """One file (or all loose cubins of a wheel): how it fits, and bytes that can never run."""
+    """One file (or all loose cubins of a wheel): how it fits, and the bytes that can never run."""
 
     wheel: str
     file: str
@@ -80,7 +80,7 @@ def _covered(wheel: str, path: str, codes: Iterable[Code], gpu: str, rule: Rule)
         fits[fit(code, gpu)] += code.size
         archs[code.name] += code.size
     best = next((one for one in ORDER if fits[one]), Fit.NONE)
-    # A driver takes machine code where there is some, and compiles PTX only where there is none.
+    # The driver prefers machine code, and compiles PTX only where there is none that loads.
     dead = fits[Fit.NONE] + (fits[Fit.JIT] if best in (Fit.NATIVE, Fit.FAMILY) else 0)
     return Covered(wheel, path, best, sum(fits.values()), dead, tuple(sorted(archs)), rule.need,
                    rule.reason, rule.link)
@@ -94,12 +94,12 @@ def check_coverage(covered: Sequence[Covered], gpu: str) -> tuple[Finding, ...]:
 def _finding(one: Covered, gpu: str) -> Finding:
     exact = [name for name in one.archs if name.endswith("a") and name[:-1].endswith(
         (gpu.removeprefix("sm_")[:2] + "0", gpu.removeprefix("sm_")))]
-    code, number = ("arch-exact-only", "F9") if exact else ("no-gpu-code", "F8")
+    code = FindingCode.ARCH_EXACT_ONLY if exact else FindingCode.NO_GPU_CODE
     severity = {Need.REQUIRED: Severity.ERROR, Need.OPTIONAL: Severity.WARNING,
                 Need.NEVER: Severity.NOTE}[one.need]
-    step = ("take a build for 12.1 (TORCH_CUDA_ARCH_LIST=12.1a), or say in the gate's policy why "
-            "it is not needed" if severity is Severity.ERROR else f"see {one.link}")
-    return Finding(code, number, f"{one.file} has no code that loads on {gpu}, only "
+    step = ("use a build for 12.1 (TORCH_CUDA_ARCH_LIST=12.1a), or add a rule with the reason to "
+            "builder/gate/policy.toml" if severity is Severity.ERROR else f"see {one.link}")
+    return Finding(code, f"{one.file} has no code that loads on {gpu}, only for "
                    f"{_some(one.archs)}: {one.reason}", step, severity, one.wheel, one.file,
                    expected=f"code for {gpu}", found=", ".join(one.archs))
 

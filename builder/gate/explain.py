@@ -1,7 +1,8 @@
-"""What each code of a finding means; the data is ``explain.toml``."""
+"""What each code of a finding means, and which field failures it stands for (``explain.toml``)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -9,34 +10,35 @@ import tomli
 
 from builder.config_file import suggestion
 from builder.errors import UsageError
+from builder.locking.findings import FindingCode
 from builder.model import Frozen
 
 
 class Explanation(Frozen):
-    """One code: the field failure that it stands for, what it means, what to do."""
+    """One code: ``aliases`` are the numbers of field failures (``F4``) that it stands for."""
 
-    number: str = ""
+    aliases: tuple[str, ...] = ()
     title: str
     meaning: str
     remedy: str
 
 
 @cache
-def explanations() -> dict[str, Explanation]:
+def explanations() -> dict[FindingCode, Explanation]:
     """Read the explanations that come with the program, by code."""
     raw = tomli.loads(Path(__file__).with_name("explain.toml").read_text(encoding="utf-8"))
-    return {code: Explanation.model_validate(entry) for code, entry in raw.items()}
+    return {FindingCode(code): Explanation.model_validate(entry) for code, entry in raw.items()}
 
 
-def explain(code: str) -> tuple[str, Explanation]:
-    """Return the code that a code or an F-number means, and what it means.
+def explain(text: str) -> Sequence[tuple[FindingCode, Explanation]]:
+    """Return the code called ``text``, or all codes that an F-number stands for.
 
-    Raises UsageError for one that nobody knows.
+    Raises UsageError for a text that is neither.
     """
     known = explanations()
-    found = next(((name, entry) for name, entry in known.items()
-                  if code and code.lower() in (name, entry.number.lower())), None)
-    if found is None:
-        raise UsageError(f"the gate has no code {code}", where="--explain",
-                         next_step=suggestion(code, list(known)))
-    return found
+    matches = [(code, entry) for code, entry in known.items()
+               if text.lower() == code or text.upper() in entry.aliases]
+    if not matches:
+        raise UsageError(f'the gate has no code "{text}"', where="--explain",
+                         next_step=suggestion(text, [str(code) for code in known]))
+    return matches

@@ -1,4 +1,4 @@
-"""The whole gate over one closure: every check in one place, and its verdict kept by its inputs."""
+"""The whole gate over one closure: every check in one place; its verdict is kept by its inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,19 +24,22 @@ from builder.gate.coverage import Covered, Fit, check_coverage, cover
 from builder.gate.hygiene import check_hygiene
 from builder.gate.policy import Need
 from builder.gate.toolchain import check_toolchain
-from builder.locking.findings import Finding, Severity
+from builder.locking.findings import Finding, FindingCode, Severity, counted
 from builder.locking.lock import Lock
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 
-# Modules outside this package that a verdict depends on.
-ELSEWHERE = ("bases/facts.py", "locking/findings.py", "locking/version_checks.py")
-ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+# What a verdict depends on beside this package and the readers: paths below ``builder/``.
+ELSEWHERE = ("bases/facts.py", "locking/findings.py", "locking/version_checks.py", "tarball.py")
+ORDER = tuple(Severity)
 
 
 @dataclass(frozen=True)
 class GateReport:
-    """The verdict on one closure: findings, the worst first, and how its GPU code is covered."""
+    """The verdict on one closure: findings, the worst first, and how its GPU code is covered.
+
+    ``not_judged`` names what the gate could not look at, in words for the last line.
+    """
 
     subject: str
     gpu: str
@@ -47,15 +50,17 @@ class GateReport:
     covered: tuple[Covered, ...]
     seconds: float
     cached: bool = False
+    not_judged: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         """Return what stops a build."""
-        return tuple(one for one in self.findings if one.severity is Severity.ERROR)
+        return tuple(finding for finding in self.findings
+                     if finding.severity is Severity.ERROR)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What a closure is judged for; ``gpu`` is None where none is meant.
 
     Of wheels that are not a ``whole`` closure, only what they say themselves is judged.
@@ -71,9 +76,9 @@ class Asked:
     whole: bool = True
 
 
-def asked_of(cell: Cell) -> Asked:
-    """Return what a cell asks of its closure."""
-    return Asked(
+def request_of(cell: Cell) -> Request:
+    """Return what a cell's closure is judged for."""
+    return Request(
         cell.id, cell.base.python, cell.machine, cell.gpu, cell.base.glibc,
         frozenset(canonicalize_name(Requirement(text).name) for text in cell.overrides),
         frozenset(canonicalize_name(name) for name in cell.leave_out))
@@ -88,14 +93,14 @@ def judge_cell(cell: Cell, lock: Lock, wheels: Sequence[tuple[Path, str]],
     if kept is not None:
         return kept
     facts = read_wheels(wheels, cache_root, on_progress)
-    found = [*check_versions(cell, lock), *metadata.check_lock(facts, lock)]
-    report = judge(asked_of(cell), facts, base, found, started)
+    findings = [*check_versions(cell, lock), *metadata.check_lock(facts, lock)]
+    report = judge(request_of(cell), facts, base, findings, started)
     _save(cache_root, _key(cell, lock, digest), report)
     return report
 
 
 def kept_verdict(cell: Cell, lock: Lock, base_digest: str, cache_root: Path) -> GateReport | None:
-    """Return the verdict on these very inputs, if it was reached before by this very gate."""
+    """Return the verdict on exactly these inputs, if this very gate reached it before."""
     started = time.monotonic()
     kept = _load(cache_root, _key(cell, lock, base_digest))
     if kept is None:
@@ -103,58 +108,76 @@ def kept_verdict(cell: Cell, lock: Lock, base_digest: str, cache_root: Path) -> 
     return dataclasses.replace(kept, cached=True, seconds=time.monotonic() - started)
 
 
-def judge(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None,
-          found: Sequence[Finding] = (), started: float | None = None) -> GateReport:
-    """Judge any closure; ``found`` are findings that the caller has already."""
-    began = time.monotonic() if started is None else started
-    markers = metadata.environment(asked.python, asked.machine)
-    findings = [*found, *check_hygiene(wheels),
-                *metadata.check_tags(wheels, asked.python, asked.machine, asked.glibc),
-                *metadata.check_requires(wheels, markers, asked.overridden, asked.left_out,
-                                         whole=asked.whole)]
-    findings += () if asked.whole else (metadata.check_parts(wheels, markers),)
-    covered = cover(wheels, asked.gpu) if asked.gpu else ()
-    findings += check_coverage(covered, asked.gpu) if asked.gpu else ()
-    findings += _on_base(asked, wheels, base)
+def judge(request: Request, wheels: Sequence[WheelFacts], base: BaseFacts | None,
+          known: Sequence[Finding] = (), started: float | None = None) -> GateReport:
+    """Judge any closure; ``known`` are findings that the caller has already."""
+    start = time.monotonic() if started is None else started
+    markers = metadata.environment(request.python, request.machine)
+    findings = [*known, *check_hygiene(wheels),
+                *metadata.check_tags(wheels, request.python, request.machine, request.glibc),
+                *metadata.check_requires(wheels, markers, request.overridden, request.left_out,
+                                         whole=request.whole)]
+    findings += () if request.whole else (metadata.check_parts(wheels, markers),)
+    covered = cover(wheels, request.gpu) if request.gpu else ()
+    findings += check_coverage(covered, request.gpu) if request.gpu else ()
+    findings += _on_base(request, wheels, base)
     return GateReport(
-        asked.subject, asked.gpu or "", base.name if base else "", len(wheels),
+        request.subject, request.gpu or "", base.name if base else "", len(wheels),
         sum(wheel.unpacked for wheel in wheels),
-        tuple(sorted(findings, key=lambda one: ORDER[one.severity])), covered,
-        time.monotonic() - began)
+        tuple(sorted(findings, key=lambda finding: ORDER.index(finding.severity))), covered,
+        time.monotonic() - start, not_judged=tuple(_not_judged(request, wheels, base)))
 
 
-def _on_base(asked: Asked, wheels: Sequence[WheelFacts], base: BaseFacts | None
+def _on_base(request: Request, wheels: Sequence[WheelFacts], base: BaseFacts | None
              ) -> tuple[Finding, ...]:
+    target = Target(request.python, request.machine, request.gpu is not None, request.whole,
+                    has_base=base is not None)
+    findings = check_abi(wheels, base, target)
     if base is None:
-        return (Finding(
-            "base-unknown", "", "the base was never seen here, so libraries, symbols and the "
-            "toolchain were not judged", "gate it where the base can be had, or gate the image's "
-            "cell on the base slim", Severity.WARNING),)
-    target = Target(asked.python, asked.machine, asked.gpu is not None, asked.whole)
-    tools = check_toolchain(wheels, base, whole=asked.whole) if asked.gpu else ()
-    return (*check_abi(wheels, base, target), *tools)
+        return (*findings, Finding(
+            FindingCode.BASE_UNKNOWN, "the base is not known: system libraries, symbol versions "
+            "and the toolchain are not judged, and of the wheels' own symbols only those whose "
+            "wheel is known", "name a base with --base, or run the gate where the cell's base can "
+            "be pulled", Severity.WARNING))
+    tools = check_toolchain(wheels, base, whole=request.whole) if request.gpu else ()
+    return (*findings, *tools)
+
+
+def _not_judged(request: Request, wheels: Sequence[WheelFacts], base: BaseFacts | None
+                ) -> Iterator[str]:
+    if base is None:
+        yield "system libraries and the toolchain (no base)"
+    if not request.whole:
+        names = metadata.absent(
+            wheels, metadata.environment(request.python, request.machine))
+        yield f"what {counted(len(names), 'absent wheel')} may bring"
 
 
 def totals(report: GateReport) -> dict[str, int]:
     """Return bytes of GPU code: what runs natively, in the family, by JIT, and what never runs."""
-    bytes_of = {one.value: 0 for one in Fit if one is not Fit.NONE}
-    for one in report.covered:
-        if one.fit is not Fit.NONE and one.need is not Need.NEVER:
-            bytes_of[one.fit.value] += one.size - one.dead
-    return {**bytes_of, "dead weight": sum(one.dead for one in report.covered)}
+    bytes_of = {fit.value: 0 for fit in Fit if fit is not Fit.NONE}
+    for covered in report.covered:
+        if covered.fit is not Fit.NONE and covered.need is not Need.NEVER:
+            bytes_of[covered.fit.value] += covered.size - covered.dead
+    return {**bytes_of, "dead weight": sum(covered.dead for covered in report.covered)}
 
 
 @cache
 def version() -> str:
-    """Return the digest of the gate itself: its code and its data, wherever they lie."""
+    """Return the digest of the gate itself: its code and its data, wherever they are."""
     state = hashlib.sha256()
-    here = Path(__file__).parent
-    readers = here.with_name("binaries")
-    for path in (*sorted(here.iterdir()), *sorted(readers.iterdir()),
-                 *(here.parent / name for name in ELSEWHERE)):
-        if path.suffix in (".py", ".toml"):
-            state.update(path.name.encode() + b"\0" + path.read_bytes())
+    for path in sources():
+        state.update(path.name.encode() + b"\0" + path.read_bytes())
     return state.hexdigest()
+
+
+def sources() -> Sequence[Path]:
+    """Return every file of ours that a verdict depends on."""
+    gate = Path(__file__).parent
+    binaries, builder = gate.with_name("binaries"), gate.parent
+    return [path for path in (*sorted(gate.iterdir()), *sorted(binaries.iterdir()),
+                              *(builder / name for name in ELSEWHERE))
+            if path.suffix in (".py", ".toml")]
 
 
 def _key(cell: Cell, lock: Lock, base_digest: str) -> str:
@@ -167,15 +190,20 @@ def _place(root: Path, key: str) -> Path:
 
 
 def _save(root: Path, key: str, report: GateReport) -> None:
-    write_text(_place(root, key), json.dumps(as_json(report)) + "\n")
+    """Keep a verdict: a line with the sha256 of the rest, then JSON."""
+    body = json.dumps(as_json(report)) + "\n"
+    write_text(_place(root, key), f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
 
 
 def _load(root: Path, key: str) -> GateReport | None:
+    """Return a kept verdict; None where there is none, or where it is not what was written."""
     try:
-        raw = json.loads(_place(root, key).read_text(encoding="utf-8"))
-        return _from_json(raw)
+        digest, _, body = _place(root, key).read_bytes().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return None
+        return _from_json(json.loads(body))
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # not there, or not whole: it is judged again
+        return None
 
 
 def as_json(report: GateReport) -> dict[str, Any]:
@@ -184,8 +212,11 @@ def as_json(report: GateReport) -> dict[str, Any]:
 
 
 def _from_json(raw: dict[str, Any]) -> GateReport:
-    findings = tuple(Finding(**{**one, "severity": Severity(one["severity"])})
-                     for one in raw["findings"])
-    covered = tuple(Covered(**{**one, "fit": Fit(one["fit"]), "need": Need(one["need"]),
-                               "archs": tuple(one["archs"])}) for one in raw["covered"])
-    return GateReport(**{**raw, "findings": findings, "covered": covered})
+    findings = tuple(Finding(**{**plain, "code": FindingCode(plain["code"]),
+                                "severity": Severity(plain["severity"]),
+                                "affected": tuple(plain["affected"])})
+                     for plain in raw["findings"])
+    covered = tuple(Covered(**{**plain, "fit": Fit(plain["fit"]), "need": Need(plain["need"]),
+                               "archs": tuple(plain["archs"])}) for plain in raw["covered"])
+    return GateReport(**{**raw, "findings": findings, "covered": covered,
+                         "not_judged": tuple(raw["not_judged"])})

@@ -1,9 +1,9 @@
 """What the dynamic loader would do, in its order, without running anything.
 
-ld.so(8): a library that is loaded already is found by its SONAME; then DT_RPATH of the file and
-of those that loaded it (unless it has DT_RUNPATH), DT_RUNPATH of the file alone, and what the
-system knows. Python loads an extension with RTLD_LOCAL: it sees the program's own symbols, those
-that were loaded with RTLD_GLOBAL, and those of the libraries that it asked for, and of theirs.
+ld.so(8): a library that is already loaded is found by its SONAME; then come DT_RPATH of the file
+and of those that loaded it (unless it has DT_RUNPATH), DT_RUNPATH of the file alone, and the
+system's folders. Python loads an extension with RTLD_LOCAL: it sees the program's own symbols,
+those loaded with RTLD_GLOBAL, and those of the libraries that it needs, directly or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from builder.gate.rules import Rules
 
 @dataclass(frozen=True)
 class Missing:
-    """A library that ``file`` asks for and nothing has."""
+    """A library that ``file`` needs and nothing has."""
 
     file: ElfFacts
     library: str
@@ -28,7 +28,7 @@ class Missing:
 
 @dataclass
 class Process:
-    """A program that loads things one after the other: ``names`` maps SONAME to the file."""
+    """A running program: ``names`` maps SONAME to loaded file, ``visible`` are the global ones."""
 
     names: dict[str, ElfFacts] = field(default_factory=dict)
     visible: list[ElfFacts] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Process:
 class Loaded:
     """One load: every file of its scope in the loader's order, and what was not found.
 
-    ``fresh`` are those that it brought in, which are the ones to be bound now.
+    ``fresh`` are the files that this load brought in: their symbols are bound now.
     """
 
     scope: tuple[ElfFacts, ...]
@@ -50,14 +50,15 @@ class Loaded:
 class Loader:
     """The libraries of a closure and of its base."""
 
-    def __init__(self, wheels: Sequence[WheelFacts], base: BaseFacts, rules: Rules,
+    def __init__(self, wheels: Sequence[WheelFacts], base: BaseFacts | None, rules: Rules,
                  *, driver: bool) -> None:
-        """Index the files; ``driver`` says whether the host brings the GPU driver's libraries."""
+        """Index the files; ``driver`` says whether the host has the GPU driver's libraries."""
         self.files = {elf.path: elf for wheel in wheels for elf in wheel.elves
                       if elf.kind == "dyn"}
         self.rules = rules
-        self._system = _system(base)
-        self.programs = [elf for elf in base.libraries if "/bin/python3" in elf.path]
+        system = base.libraries if base else ()
+        self._system = _system(system)
+        self.programs = [elf for elf in system if "/bin/python3" in elf.path]
         self._driver = {rule.library for rule in rules.driver} if driver else set()
 
     def matching(self, patterns: Iterable[str]) -> list[ElfFacts]:
@@ -81,7 +82,7 @@ class Loader:
         return process
 
     def load(self, file: ElfFacts, process: Process) -> Loaded:
-        """Load a file and all that it asks for, breadth first; the process remembers them."""
+        """Load a file and all that it needs, breadth first; the process remembers them."""
         scope, fresh, missing, driver = [file], [], [], set()
         seen = {file.path}
         queue: deque[tuple[ElfFacts, tuple[ElfFacts, ...]]] = deque([(file, ())])
@@ -93,31 +94,31 @@ class Loader:
                 if library in self._driver:
                     driver.add(library)
                     continue
-                found = process.names.get(library) or self._find(library, current, loaders)
-                if found is None:
+                target = process.names.get(library) or self._find(library, current, loaders)
+                if target is None:
                     missing.append(Missing(current, library))
                     continue
                 if library not in process.names:
-                    process.names[library] = found
-                    process.names.setdefault(_name(found), found)
-                    fresh.append(found)
-                if found.path not in seen:
-                    seen.add(found.path)
-                    scope.append(found)
-                    queue.append((found, (*loaders, current)))
+                    process.names[library] = target
+                    process.names.setdefault(_name(target), target)
+                    fresh.append(target)
+                if target.path not in seen:
+                    seen.add(target.path)
+                    scope.append(target)
+                    queue.append((target, (*loaders, current)))
         return Loaded(tuple(scope), tuple(fresh), tuple(missing), frozenset(driver))
 
     def _find(self, library: str, file: ElfFacts, loaders: tuple[ElfFacts, ...]
               ) -> ElfFacts | None:
         for origin, entry in _search_path(file, loaders):
             path = posixpath.normpath(posixpath.join(_expand(entry, origin), library))
-            if found := self.files.get(path):
-                return found
+            if library_file := self.files.get(path):
+                return library_file
         return self._system.get(library)
 
 
 def _search_path(file: ElfFacts, loaders: tuple[ElfFacts, ...]) -> Iterable[tuple[str, str]]:
-    """Yield (folder of the file that says it, entry) in the loader's order."""
+    """Return (folder of the file that has the entry, entry) in the loader's order."""
     if file.runpath:
         return [(posixpath.dirname(file.path), entry) for entry in file.runpath]
     chain = [file, *(loader for loader in reversed(loaders) if not loader.runpath)]
@@ -132,11 +133,11 @@ def _name(file: ElfFacts) -> str:
     return file.soname or posixpath.basename(file.path)
 
 
-def _system(base: BaseFacts) -> Mapping[str, ElfFacts]:
+def _system(libraries: Iterable[ElfFacts]) -> Mapping[str, ElfFacts]:
     """Return what the base's loader finds by name."""
-    found: dict[str, ElfFacts] = {}
-    for elf in base.libraries:
+    by_name: dict[str, ElfFacts] = {}
+    for elf in libraries:
         if not elf.interpreter or elf.soname:
-            found.setdefault(_name(elf), elf)
-            found.setdefault(posixpath.basename(elf.path), elf)
-    return found
+            by_name.setdefault(_name(elf), elf)
+            by_name.setdefault(posixpath.basename(elf.path), elf)
+    return by_name

@@ -14,6 +14,7 @@ from pathlib import Path
 import tomli
 from pydantic import Field
 
+from builder.locking.findings import FindingCode
 from builder.model import Frozen
 
 
@@ -84,7 +85,7 @@ class KnownDamage(Frozen):
     """A fault of published wheels that a build can go on with, since the lock fixes the bytes."""
 
     pattern: str
-    code: str
+    code: FindingCode
     reason: str
     link: str
 
@@ -105,7 +106,7 @@ class Rules(Frozen):
         """Return why a file may fail to load, None where it may not."""
         return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)), None)
 
-    def known_damage(self, code: str, path: str) -> KnownDamage | None:
+    def known_damage(self, code: FindingCode, path: str) -> KnownDamage | None:
         """Return why a build may go on with a damaged file, None where it may not."""
         return next((rule for rule in self.damage
                      if rule.code == code and fnmatchcase(path, rule.pattern)), None)

@@ -1,7 +1,6 @@
-"""What a lock's versions alone tell: the first part of the gate, decided before a byte moves.
+"""Checks that need only the versions in a lock: the first part of the gate, before any download.
 
-Pure functions over a cell and its lock. A finding has a stable code and the number of the field
-failure (F1 to F28) that it stands for, so that a report and a test can name it.
+Pure functions over a cell and its lock, or over the versions found in a finished image.
 """
 
 from __future__ import annotations
@@ -14,24 +13,26 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from builder.errors import command
 from builder.indexes.settings import DEFAULT_INDEX
-from builder.locking.findings import Finding
+from builder.locking.findings import Finding, FindingCode
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 
-# The first releases that know Gemma 4; transformers 4 ends with "gemma4: unknown model type".
-# FlashInfer is asked of CUDA cells only.
+# The first releases that support Gemma 4; older ones fail with "gemma4: unknown model type".
+# FlashInfer is required of CUDA cells only.
 GEMMA4_FLOORS = {"transformers": Version("5.5.0"), "vllm": Version("0.19.0"),
                  "flashinfer-python": Version("0.6.6")}
-# From this release on transformers folds Gemma 4's ``global_head_dim`` into ``per_layer_config``
-# and refuses to be asked for ``head_dim``; vLLM's gemma4.py reads both up to 0.20.2 (seen in the
-# wheels of 0.19.1 and 0.20.2) and ``per_layer_config`` in 0.32.0; between them nobody looked.
+# From this release on, transformers moves Gemma 4's ``global_head_dim`` into ``per_layer_config``
+# and raises an error when ``head_dim`` is read. vLLM's gemma4.py reads both up to 0.20.2 (checked
+# in the wheels of 0.19.1 and 0.20.2) and ``per_layer_config`` in 0.32.0. The releases between
+# these have not been checked.
 PER_LAYER_CONFIG = Version("5.15")
 LAST_VLLM_SEEN_WITHOUT = Version("0.20.2")
 # Before this release the default index has only CPU builds of torch for aarch64.
 FIRST_CUDA_TORCH_ON_AARCH64 = Version("2.11")
 FLASHINFER = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
-# Compiler, headers and run-time of one CUDA release: mixed minor versions do not compile
+# Compiler, headers and runtime of one CUDA release: mixed minor versions do not compile
 # (https://github.com/vllm-project/vllm/issues/44305).
 CUDA_TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-cccl",
                   "nvidia-cuda-runtime", "nvidia-cuda-nvrtc")
@@ -39,10 +40,10 @@ CUDA_TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-
 
 @dataclass(frozen=True)
 class Closure:
-    """Versions by name, and what they are to be: ``subject`` is how the matrix names the image.
+    """Versions by distribution name, and what the image must provide.
 
-    ``cpu_torch`` says that its torch was built without CUDA; ``cuda`` is the minor version that
-    the toolchain must have.
+    ``subject`` is the image's key in the matrix. ``cpu_torch`` is true where torch was built
+    without CUDA; ``cuda`` is the minor version that the CUDA toolchain must have.
     """
 
     subject: str
@@ -54,13 +55,19 @@ class Closure:
     vllm: str = "vllm"
 
     def version(self, name: str) -> Version | None:
-        """Return a distribution's version; None where it is not there."""
-        found = self.versions.get(name)
-        return None if found is None else Version(found)
+        """Return a distribution's version; None where it is absent or is not a valid version."""
+        return _parsed(self.versions.get(name, ""))
+
+
+def _parsed(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except ValueError:  # InvalidVersion, or a number of more digits than Python parses
+        return None
 
 
 def closure_of(cell: Cell, lock: Lock) -> Closure:
-    """Return a locked cell as the checks see it."""
+    """Return a locked cell as the checks need it."""
     return Closure(f"images.{cell.image}", {wheel.name: wheel.version for wheel in lock.wheels},
                    cell.promises, cell.gpu, cell.cuda, _cpu_build(cell, lock), cell.vllm_package)
 
@@ -76,19 +83,19 @@ def _cpu_build(cell: Cell, lock: Lock) -> bool:
 
 
 def check_versions(cell: Cell, lock: Lock) -> tuple[Finding, ...]:
-    """Return everything that the lock's versions say against building the cell."""
+    """Return every reason in the lock's versions not to build the cell."""
     return (*check_closure(closure_of(cell, lock)), *unmet_requirements(cell, lock))
 
 
 def check_closure(closure: Closure) -> tuple[Finding, ...]:
-    """Return everything that a closure's versions say against it, locked or not."""
+    """Return every reason in a closure's versions not to use it, locked or not."""
     return (*too_old_for_gemma4(closure), *too_new_for_gemma4(closure),
             *without_transformers5(closure), *cpu_torch(closure), *mixed_flashinfer(closure),
             *mixed_cuda(closure))
 
 
 def too_old_for_gemma4(closure: Closure) -> Iterator[Finding]:
-    """F1: the image promises Gemma 4, but a package cannot know it (``gemma4`` unknown)."""
+    """Find a package that is too old for Gemma 4 in an image that promises it."""
     if "gemma4" not in closure.promises:
         return
     for package, floor in GEMMA4_FLOORS.items():
@@ -97,86 +104,98 @@ def too_old_for_gemma4(closure: Closure) -> Iterator[Finding]:
         name = closure.vllm if package == "vllm" else package
         version = closure.version(name)
         if version is None or version < floor:
-            have = f"{name} {version}" if version else f"no {name}"
+            present = f"{name} {version}" if version else f"no {name}"
             yield Finding(
-                "gemma4-unsupported", "F1", f"it has {have}, and Gemma 4 needs {name} >= {floor}",
-                f"raise it in {closure.subject}, or drop gemma4 from its promises",
-                expected=f"{name} >= {floor}", found=have)
+                FindingCode.GEMMA4_UNSUPPORTED,
+                f"the image promises Gemma 4, which needs {name} >= {floor}, but has {present}",
+                f"raise the version in {closure.subject}, or remove gemma4 from its promises",
+                expected=f"{name} >= {floor}", found=present)
 
 
 def too_new_for_gemma4(closure: Closure) -> Iterator[Finding]:
     """Find a transformers whose Gemma 4 configuration this vLLM cannot read.
 
-    Such an image boots no Gemma 4 at all, while transformers alone answers in it.
+    vLLM cannot load Gemma 4 in such an image, although transformers alone can.
     """
     vllm, transformers = closure.version(closure.vllm), closure.version("transformers")
     if "gemma4" not in closure.promises or vllm is None or transformers is None:
         return
     if Version(vllm.public) <= LAST_VLLM_SEEN_WITHOUT and transformers >= PER_LAYER_CONFIG:
         yield Finding(
-            "gemma4-config", "", f"transformers {transformers} hides Gemma 4's head sizes from "
-            f"{closure.vllm} {vllm}", f'write "<{PER_LAYER_CONFIG}" into {closure.subject}.'
-            "transformers", expected=f"transformers < {PER_LAYER_CONFIG}",
-            found=f"transformers {transformers}")
+            FindingCode.GEMMA4_CONFIG,
+            f"{closure.vllm} {vllm} cannot read the Gemma 4 configuration of transformers "
+            f"{transformers}",
+            f'add "<{PER_LAYER_CONFIG}" to {closure.subject}.transformers, or take a newer vLLM',
+            expected=f"transformers < {PER_LAYER_CONFIG}", found=f"transformers {transformers}")
 
 
 def without_transformers5(closure: Closure) -> Iterator[Finding]:
-    """F2: an image that promises transformers 5 holds another one."""
+    """Find another major version in an image that promises transformers 5."""
     if "transformers5" not in closure.promises:
         return
     version = closure.version("transformers")
     if version is None or version.major != 5:
-        have = f"transformers {version}" if version else "no transformers"
-        yield Finding("no-transformers5", "F2", f"the image promises transformers 5 and has {have}",
-                      f"set {closure.subject}.transformers, with override = true where vLLM's "
-                      "own range forbids it", expected="transformers 5", found=have)
+        present = f"transformers {version}" if version else "no transformers"
+        yield Finding(
+            FindingCode.NO_TRANSFORMERS5,
+            f"the image promises transformers 5 but has {present}",
+            f"set {closure.subject}.transformers, with override = true where vLLM's own "
+            "requirement excludes it", expected="transformers 5", found=present)
 
 
 def cpu_torch(closure: Closure) -> Iterator[Finding]:
-    """F3: a closure for a GPU got a torch that was built without CUDA."""
+    """Find a torch without CUDA in a closure for a GPU."""
     if closure.gpu is not None and closure.cpu_torch:
-        have = f"torch {closure.version('torch')}"
-        yield Finding("cpu-torch", "F3", f"{have} is a CPU build, and this is for {closure.gpu}",
-                      f"take torch >= {FIRST_CUDA_TORCH_ON_AARCH64}, or name an index of CUDA "
-                      f"builds in {closure.subject}.indexes", expected="a CUDA build", found=have)
+        present = f"torch {closure.version('torch')}"
+        yield Finding(
+            FindingCode.CPU_TORCH, f"{present} is a CPU build, but the image is for {closure.gpu}",
+            f"use torch >= {FIRST_CUDA_TORCH_ON_AARCH64}, or name an index of CUDA builds in "
+            f"{closure.subject}.indexes", expected="a CUDA build", found=present)
 
 
 def mixed_flashinfer(closure: Closure) -> Iterator[Finding]:
-    """F7: FlashInfer refuses to be imported when its packages differ in version."""
-    found = {name: closure.versions[name] for name in FLASHINFER if name in closure.versions}
-    if len({Version(version).public for version in found.values()}) > 1:
-        have = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
-        yield Finding("mixed-flashinfer", "F7", f"FlashInfer's packages differ in version: {have}",
-                      "pin them to one version in the image's requires", expected="one version",
-                      found=have)
+    """Find FlashInfer packages of different versions: FlashInfer refuses to be imported then."""
+    present = {name: version for name in FLASHINFER if (version := closure.version(name))}
+    if len({version.public for version in present.values()}) > 1:
+        versions = ", ".join(f"{name} {closure.versions[name]}" for name in sorted(present))
+        yield Finding(
+            FindingCode.MIXED_FLASHINFER, f"FlashInfer's packages differ in version: {versions}",
+            f"pin them to one version in {closure.subject}.requires", expected="one version",
+            found=versions)
 
 
 def mixed_cuda(closure: Closure) -> Iterator[Finding]:
-    """F28: a component of the CUDA toolchain is of another minor version than the cell's CUDA."""
+    """Find parts of the CUDA toolchain that are not of the cell's CUDA minor version."""
     if closure.cuda is None:
         return
     wanted = Version(closure.cuda).release[:2]
-    wrong = [f"{name} {version}" for name, version in sorted(closure.versions.items())
+    names = [name for name in sorted(closure.versions)
              if re.sub(r"-cu\d+$", "", name) in CUDA_TOOLCHAIN
-             and Version(version).release[:2] != wanted]
-    if wrong:
-        pins = ", ".join(f'"{text.split()[0]}=={closure.cuda}.*"' for text in wrong)
-        yield Finding("mixed-cuda", "F28", f"not of CUDA {closure.cuda}: {', '.join(wrong)}",
-                      f"add {pins} to {closure.subject}.requires", expected=f"CUDA {closure.cuda}",
-                      found=", ".join(wrong))
+             and (version := closure.version(name)) and version.release[:2] != wanted]
+    if names:
+        others = ", ".join(f"{name} {closure.versions[name]}" for name in names)
+        pins = ", ".join(f'"{name}=={closure.cuda}.*"' for name in names)
+        yield Finding(
+            FindingCode.MIXED_CUDA,
+            f"these packages are not of CUDA {closure.cuda}: {others}",
+            f"add {pins} to {closure.subject}.requires", expected=f"CUDA {closure.cuda}",
+            found=others)
 
 
 def unmet_requirements(cell: Cell, lock: Lock) -> Iterator[Finding]:
-    """Say which of the matrix's own wishes the lock does not answer (a lock edited by hand)."""
-    mend = f"run `sparkyard lock {cell.id}`"
+    """Find requirements of the matrix that the lock does not satisfy, as after an edit by hand."""
+    next_step = f"run {command('lock', cell.id)}"
     for text in (*cell.requirements, *cell.overrides):
-        wish = Requirement(text)
-        if wish.marker is not None:
-            continue  # whether it holds is the resolver's business
-        wheel = lock.wheel(canonicalize_name(wish.name))
-        if wheel is None or not wish.specifier.contains(wheel.version, prereleases=True):
-            have = f"{wheel.name} {wheel.version}" if wheel else f"no {wish.name}"
-            yield Finding("unmet", "", f"the matrix asks for {text}, the lock has {have}", mend)
+        requirement = Requirement(text)
+        if requirement.marker is not None:
+            continue  # only the resolver knows whether it applies
+        wheel = lock.wheel(canonicalize_name(requirement.name))
+        if wheel is None or not requirement.specifier.contains(wheel.version, prereleases=True):
+            present = f"{wheel.name} {wheel.version}" if wheel else f"no {requirement.name}"
+            yield Finding(FindingCode.UNMET,
+                          f"the matrix asks for {text}, but the lock has {present}", next_step,
+                          expected=text, found=present)
     for name in cell.leave_out:
         if lock.wheel(canonicalize_name(name)):
-            yield Finding("not-left-out", "", f"{name} is locked though it is to be left out", mend)
+            yield Finding(FindingCode.NOT_LEFT_OUT,
+                          f"{name} is locked, but the matrix leaves it out", next_step, found=name)

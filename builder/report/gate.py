@@ -13,7 +13,7 @@ from builder import console
 from builder.files import write_text
 from builder.gate.explain import Explanation, explanations
 from builder.gate.judge import GateReport, totals
-from builder.locking.findings import Finding, Severity, counted
+from builder.locking.findings import Finding, FindingCode, Severity, counted
 from builder.model import NAME_PATTERN
 
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -29,7 +29,7 @@ def show(report: GateReport) -> None:
         console.table(f"GPU code of {report.subject} on {report.gpu}",
                       ("fit", "file", "size", "never runs", "needed"), rows)
     if report.findings:
-        console.table(f"gate {report.subject}", ("severity", "code", "F", "found", "do"),
+        console.table(f"gate {report.subject}", ("severity", "code", "found", "next step"),
                       [_row(alike) for alike in grouped(report.findings)])
     if report.covered:
         console.out(", ".join(f"{name} {console.size(count)}"
@@ -41,7 +41,7 @@ def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Put together what is one and the same of many files of a wheel, in the findings' order."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for place, one in enumerate(findings):
-        alike = (one.severity, one.code, one.number, one.wheel, one.expected, one.next_step)
+        alike = (one.severity, one.code, one.wheel, one.expected, one.next_step)
         groups.setdefault(alike if one.file else (place,), []).append(one)
     return list(groups.values())
 
@@ -50,24 +50,26 @@ def _row(alike: Sequence[Finding]) -> tuple[str, ...]:
     """Return a table's row: the first finding, and how many other files it holds for."""
     first, more = alike[0], len({one.file for one in alike}) - 1
     also = f"; and {counted(more, 'more file')}" if more else ""
-    return (first.severity.value, first.code, first.number, first.what + also, first.next_step)
+    return (first.severity.value, first.code.value, first.what + also, first.next_step)
 
 
 def verdict_line(report: GateReport) -> str:
-    """Return the verdict, what was looked at, and how long that took."""
+    """Return the verdict, what was judged, how long that took, and what was not judged."""
     word = "FAILED" if report.errors else "PASSED"
     counts = ", ".join(counted(sum(found.severity is one for found in report.findings), one.value)
                        for one in Severity)
     base = f" on {report.base}" if report.base not in ("", report.subject) else ""
+    gaps = f"; not judged: {', '.join(report.not_judged)}" if report.not_judged else ""
     how = "from the cache" if report.cached else f"in {console.seconds(report.seconds)}"
     return (f"{word}: gate {report.subject}{base}: {counted(report.wheels, 'wheel')}, "
-            f"{console.size(report.size)} unpacked, {counts}, {how}")
+            f"{console.size(report.size)} unpacked, {counts}, {how}{gaps}")
 
 
-def show_explanation(code: str, entry: Explanation) -> None:
-    """Print what a code means."""
-    number = f" ({entry.number})" if entry.number else ""
-    console.out(f"{code}{number}: {entry.title}\n{entry.meaning}\n{entry.remedy}")
+def show_explanations(entries: Sequence[tuple[FindingCode, Explanation]]) -> None:
+    """Print what codes mean, with the numbers of the field failures that they stand for."""
+    for code, entry in entries:
+        numbers = f" ({', '.join(entry.aliases)})" if entry.aliases else ""
+        console.out(f"{code}{numbers}: {entry.title}\n{entry.meaning}\n{entry.remedy}")
 
 
 def write_sarif(reports: Sequence[GateReport], path: Path, locks: Path | None = None) -> None:
@@ -117,8 +119,8 @@ def _result(report: GateReport, one: Finding, rule: int, lock: Sequence[str]) ->
         # GitHub goes by the second alone; made from the line's text, as it would be without, one
         # alert would stand for all findings of a wheel.
         "partialFingerprints": {"finding/v1": fingerprint, "primaryLocationLineHash": fingerprint},
-        "properties": {"number": one.number, "wheel": one.wheel, "file": one.file,
-                       "expected": one.expected, "found": one.found}}
+        "properties": {"wheel": one.wheel, "file": one.file, "expected": one.expected,
+                       "found": one.found, "affected": list(one.affected)}}
 
 
 def _file_of(report: GateReport) -> str:

@@ -1,4 +1,4 @@
-"""F4, F5 and F6: each fires, each neighbour stays quiet; and the real loader agrees."""
+"""Libraries and symbols: each check fires, each neighbour stays quiet; the real loader agrees."""
 
 from __future__ import annotations
 
@@ -53,39 +53,39 @@ def check(*files: ElfFacts, name: str = "vllm", base: BaseFacts = BASE,
     return list(check_abi(wheels(*files, name=name), base, target, RULES))
 
 
-def codes(found: list[Finding]) -> list[tuple[str, str, str]]:
-    return [(one.code, one.number, one.severity.value) for one in found]
+def codes(found: list[Finding]) -> list[tuple[str, str]]:
+    return [(one.code.value, one.severity.value) for one in found]
 
 
 def test_a_closure_that_works_is_quiet() -> None:
     assert check(extension("vllm/_C.abi3.so", GETTER, "PyErr_SetString")) == []
 
 
-def test_f4_names_the_extension_and_the_symbol_as_people_write_it() -> None:
+def test_an_undefined_symbol_names_the_extension_and_the_symbol_as_people_write_it() -> None:
     (found,) = check(extension("vllm/_C.abi3.so", "_ZN3c1013MessageLoggerC1EPKciib", GETTER))
-    assert codes([found]) == [("undefined-symbol", "F4", "error")]
+    assert codes([found]) == [("undefined-symbol", "error")]
     assert "c10::MessageLogger::MessageLogger(char const*, int, int, bool)" in found.what
     assert "getCurrentCUDABlasHandle" not in found.what
     assert found.file == "vllm/_C.abi3.so"
 
 
-def test_f5_is_a_sibling_of_torch() -> None:
+def test_a_sibling_of_torch_needs_its_libraries() -> None:
     found = check(extension("torchaudio/lib/_torchaudio.abi3.so", needed=("libtorch_cuda.so",)),
                   name="torchaudio")
-    assert codes(found) == [("missing-library", "F5", "error")]
+    assert codes(found) == [("missing-library", "error")]
 
 
 def test_a_weak_symbol_may_be_missing() -> None:
     assert check(extension(undefined=(Symbol("nobody", weak=True),))) == []
 
 
-def test_f6_names_the_debian_package() -> None:
+def test_a_missing_library_names_the_debian_package() -> None:
     (found,) = check(extension(needed=("libtorch.so", "libnuma.so.1")))
-    assert codes([found]) == [("missing-library", "F6", "error")]
+    assert codes([found]) == [("missing-library", "error")]
     assert "libnuma1" in found.next_step
 
 
-def test_f6_is_quiet_when_the_base_has_it() -> None:
+def test_a_library_is_not_missing_when_the_base_has_it() -> None:
     numa = ElfFacts("/usr/lib/aarch64-linux-gnu/libnuma.so.1.0.0", "aarch64",
                     soname="libnuma.so.1")
     base = BaseFacts("b", "", "linux/arm64", "3.11", "2.36", libraries=(LIBC, PYTHON, numa))
@@ -99,6 +99,8 @@ def test_one_missing_library_of_many_extensions_is_said_once() -> None:
                            needed=("libgone.so",))))
     found = check_abi([broken, *wheels(*files)[1:]], BASE, TARGET, RULES)
     assert [one.expected for one in found] == ["libgone.so"]
+    assert found[0].affected == (TORCH[0].path, "vllm/_a.abi3.so", "vllm/_b.abi3.so",
+                                 "vllm/_c.abi3.so")
 
 
 def test_the_drivers_symbols_come_from_the_host() -> None:
@@ -121,7 +123,7 @@ def test_symbol_versions_must_not_exceed_the_base() -> None:
 def test_an_extension_for_another_python_or_processor_is_a_note() -> None:
     dead = extension("deep/_C.cpython-312-aarch64-linux-gnu.so", needed=("libgone.so",))
     foreign = ElfFacts("x/_C.abi3.so", "x86_64", needed=("libgone.so",))
-    assert codes(check(dead, foreign)) == [("wrong-extension", "", "note")] * 2
+    assert codes(check(dead, foreign)) == [("wrong-extension", "note")] * 2
     live = extension("deep/_C.cpython-311-aarch64-linux-gnu.so")
     assert check(ElfFacts(live.path, "aarch64")) == []
 
@@ -139,7 +141,7 @@ def test_parts_of_a_closure_are_not_asked_for_what_absent_wheels_may_bring() -> 
     lonely = extension("vllm/_C.abi3.so", GETTER, "ncclCommMemStats")
     alone = WheelFacts("vllm-1.whl", "1", "vllm", "1", elves=(lonely,))
     assert codes(list(check_abi([alone], BASE, TARGET, RULES))) == [
-        ("missing-library", "F6", "error")]
+        ("missing-library", "error")]
     assert check_abi([alone], BASE, PARTS, RULES) == ()
 
 
@@ -149,10 +151,10 @@ def test_parts_of_a_closure_lack_what_the_given_wheel_would_bring() -> None:
     plain = extension("vllm/_C.abi3.so", needed=("libtorch_cuda.so", "libcudart.so.13"))
     found = check(fits, older, plain, target=PARTS)
     assert [(one.file, one.code) for one in found] == [
-        ("vllm/_B.abi3.so", "undefined-symbol"), ("vllm/_C.abi3.so", "missing-library")]
-    assert "c10::Error::what() const" in found[0].what
-    assert "nccl" not in found[0].what
-    assert found[1].expected == "libtorch_cuda.so"
+        ("vllm/_C.abi3.so", "missing-library"), ("vllm/_B.abi3.so", "undefined-symbol")]
+    assert found[0].expected == "libtorch_cuda.so"
+    assert "c10::Error::what() const" in found[1].what
+    assert "nccl" not in found[1].what
 
 
 def test_parts_of_a_closure_are_held_against_the_base() -> None:

@@ -30,60 +30,60 @@ def an_image(**versions: str) -> ImageFacts:
     return ImageFacts(a_base(tools=TOOLS), (*wheels, torch))
 
 
-def numbers(report: GateReport) -> list[tuple[str, str]]:
-    return [(one.number, one.code) for one in report.errors]
+def codes(report: GateReport) -> list[str]:
+    return [one.code.value for one in report.errors]
 
 
 def test_an_image_that_holds_what_its_name_promises_passes() -> None:
-    assert numbers(judge_image("someone/vllm:tf5-gemma4", an_image())) == []
+    assert codes(judge_image("someone/vllm:tf5-gemma4", an_image())) == []
 
 
 @pytest.mark.parametrize(("name", "versions", "expected"), [
-    ("someone/vllm:0.19-tf5", {"transformers": "4.57.6"}, ("F2", "no-transformers5")),
-    ("vllm/vllm-openai:gemma4", {"vllm": "0.18.2rc1.dev73"}, ("F20", "gemma4-unsupported")),
-    ("someone/vllm:gemma4", {"transformers": "4.57.6"}, ("F20", "gemma4-unsupported")),
-    ("someone/vllm", {"flashinfer-cubin": "0.6.6"}, ("F7", "mixed-flashinfer")),
-    ("someone/vllm", {"nvidia-cuda-nvcc": "13.5.1"}, ("F28", "mixed-cuda"))])
+    ("someone/vllm:0.19-tf5", {"transformers": "4.57.6"}, "no-transformers5"),
+    ("vllm/vllm-openai:gemma4", {"vllm": "0.18.2rc1.dev73"}, "gemma4-unsupported"),
+    ("someone/vllm:gemma4", {"transformers": "4.57.6"}, "gemma4-unsupported"),
+    ("someone/vllm", {"flashinfer-cubin": "0.6.6"}, "mixed-flashinfer"),
+    ("someone/vllm", {"nvidia-cuda-nvcc": "13.5.1"}, "mixed-cuda")])
 def test_what_its_packages_say_against_it(
-        name: str, versions: dict[str, str], expected: tuple[str, str]) -> None:
-    assert numbers(judge_image(name, an_image(**versions))) == [expected]
+        name: str, versions: dict[str, str], expected: str) -> None:
+    assert codes(judge_image(name, an_image(**versions))) == [expected]
 
 
 def test_an_image_that_promises_nothing_may_hold_old_packages() -> None:
-    assert numbers(judge_image("someone/vllm:old", an_image(transformers="4.57.6"))) == []
+    assert codes(judge_image("someone/vllm:old", an_image(transformers="4.57.6"))) == []
 
 
-def test_f3_a_cpu_torch_beside_nvidias_wheels() -> None:
+def test_a_cpu_torch_beside_nvidias_wheels() -> None:
     image = an_image()
     plain = a_wheel("torch", "2.10.0", members=NVIDIA)
     wheels = (*(one for one in image.wheels if one.name != "torch"), plain)
-    assert numbers(judge_image("someone/vllm", ImageFacts(image.base, wheels))) == [
-        ("F3", "cpu-torch")]
+    assert codes(judge_image("someone/vllm", ImageFacts(image.base, wheels))) == [
+        "cpu-torch"]
 
 
-def test_f27_an_image_without_a_compiler() -> None:
+def test_an_image_without_a_compiler() -> None:
     image = ImageFacts(a_base(tools=TOOLS[1:]), an_image().wheels)
-    assert numbers(judge_image("someone/vllm", image)) == [("F27", "toolchain-missing")]
+    assert codes(judge_image("someone/vllm", image)) == ["toolchain-missing"]
 
 
 def test_what_our_own_matrix_overrides_is_no_fault_of_our_image() -> None:
     image = an_image()
     needy = a_wheel("needy", requires=("transformers<5",))
     judged = ImageFacts(image.base, (*image.wheels, needy))
-    assert numbers(judge_image("x", judged)) == [("", "unmet-requirement")]
+    assert codes(judge_image("x", judged)) == ["unmet-requirement"]
     cell = make_cell({**CPU, "transformers": {"spec": "5.5.4", "override": True}})
-    assert numbers(judge_image("x", judged, cell)) == []
+    assert codes(judge_image("x", judged, cell)) == []
 
 
 def test_an_image_without_python_is_a_wrong_name() -> None:
-    with pytest.raises(UsageError, match="no Python distributions"):
+    with pytest.raises(UsageError, match="has no Python distributions"):
         judge_image("debian", ImageFacts(a_base(), ()))
 
 
 def test_wheels_must_have_a_wheels_name(tmp_path: Path) -> None:
     path = tmp_path / "torch.whl"
     path.write_bytes(b"")
-    with pytest.raises(UsageError, match="not the name of a wheel"):
+    with pytest.raises(UsageError, match="not a valid name of a wheel"):
         judge_wheels([path], None, tmp_path)
 
 

@@ -8,28 +8,29 @@ from gate_facts import a_wheel
 from builder.binaries.facts import Damage
 from builder.gate.hygiene import check_hygiene
 from builder.gate.rules import Rules
-from builder.locking.findings import Severity
+from builder.locking.findings import FindingCode, Severity
 
 
 @pytest.mark.parametrize("code", [
     "unsafe-path", "duplicate-member", "record-differs", "record-absent", "set-id", "zip-bomb",
     "wheel-unreadable", "member-unreadable", "not-a-file"])
 def test_damage_stops_a_build(code: str) -> None:
-    wheel = a_wheel("bad", damage=(Damage(code, "bad/x.py", "why"),))
+    wheel = a_wheel("bad", damage=(Damage(FindingCode(code), "bad/x.py", "why"),))
     (finding,) = check_hygiene([wheel])
     assert (finding.code, finding.severity, finding.file) == (code, Severity.ERROR, "bad/x.py")
     assert "why" in finding.what
 
 
 def test_a_wheel_that_cannot_be_opened_is_named_and_to_be_had_again() -> None:
-    (finding,) = check_hygiene([a_wheel("cut", damage=(Damage("wheel-unreadable", "", "cut"),))])
+    damage = Damage(FindingCode.WHEEL_UNREADABLE, "", "cut")
+    (finding,) = check_hygiene([a_wheel("cut", damage=(damage,))])
     assert finding.what == "cut-1.0-py3-none-any.whl: cut"
     assert "again" in finding.next_step
 
 
 @pytest.mark.parametrize("code", ["record-unlisted", "elf-damaged", "fatbin-damaged"])
 def test_what_installs_all_the_same_is_a_warning(code: str) -> None:
-    (finding,) = check_hygiene([a_wheel("odd", damage=(Damage(code, "x", "why"),))])
+    (finding,) = check_hygiene([a_wheel("odd", damage=(Damage(FindingCode(code), "x", "why"),))])
     assert finding.severity is Severity.WARNING
 
 
@@ -66,10 +67,10 @@ def test_a_known_collision_is_a_note_with_its_reason() -> None:
 
 
 def test_a_known_fault_of_a_published_wheel_is_a_warning_with_its_reason() -> None:
-    damage = Damage("record-differs", "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why")
+    damage = Damage(FindingCode.RECORD_DIFFERS, "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why")
     (finding,) = check_hygiene([a_wheel("pynvvideocodec", damage=(damage,))])
     assert finding.severity is Severity.WARNING
     assert "published so" in finding.what
     (other,) = check_hygiene([a_wheel("other", damage=(
-        Damage("set-id", "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why"),))])
+        Damage(FindingCode.SET_ID, "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why"),))])
     assert other.severity is Severity.ERROR

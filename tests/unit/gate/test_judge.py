@@ -13,10 +13,10 @@ from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
 from builder.binaries.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate import judge as judging
 from builder.gate.coverage import Fit
-from builder.gate.judge import Asked, as_json, judge, judge_cell, totals
+from builder.gate.judge import Request, as_json, judge, judge_cell, totals
 from builder.locking.findings import Severity
 
-ASKED = Asked("cell", "3.11", "aarch64", "sm_121", "2.36")
+REQUEST = Request("cell", "3.11", "aarch64", "sm_121", "2.36")
 SASS = Code(Form.SASS, 121, "", 1, 100)
 HOPPER = Code(Form.SASS, 90, "a", 1, 900)
 
@@ -27,7 +27,7 @@ def closure(*codes: Code) -> list[WheelFacts]:
 
 
 def test_a_good_closure_passes_and_says_what_runs() -> None:
-    report = judge(ASKED, closure(SASS, HOPPER), a_base())
+    report = judge(REQUEST, closure(SASS, HOPPER), a_base())
     assert report.findings == ()
     assert totals(report) == {Fit.NATIVE.value: 100, Fit.FAMILY.value: 0, Fit.JIT.value: 0,
                               "dead weight": 900}
@@ -36,20 +36,20 @@ def test_a_good_closure_passes_and_says_what_runs() -> None:
 def test_every_judge_is_asked_and_the_worst_comes_first() -> None:
     wheels = [*closure(HOPPER), a_wheel("needy", requires=("absent",), members=("x=1",)),
               a_wheel("other", tag="cp312-cp312-any", members=("x=2",))]
-    report = judge(ASKED, wheels, a_base(tools=TOOLS[1:]))
+    report = judge(REQUEST, wheels, a_base(tools=TOOLS[1:]))
     assert {one.code for one in report.errors} == {
         "no-gpu-code", "unmet-requirement", "wrong-tags", "toolchain-missing"}
     assert [one.code for one in report.findings[len(report.errors):]] == ["file-collision"]
 
 
 def test_without_a_base_the_rest_is_judged_and_the_gap_is_named() -> None:
-    report = judge(ASKED, closure(SASS), None)
+    report = judge(REQUEST, closure(SASS), None)
     assert [(one.code, one.severity) for one in report.findings] == [
         ("base-unknown", Severity.WARNING)]
 
 
 def test_a_closure_for_no_gpu_needs_neither_code_nor_nvcc() -> None:
-    report = judge(dataclasses.replace(ASKED, gpu=None), closure(HOPPER), a_base(tools=()))
+    report = judge(dataclasses.replace(REQUEST, gpu=None), closure(HOPPER), a_base(tools=()))
     assert report.findings == ()
     assert report.covered == ()
 
@@ -91,6 +91,6 @@ def test_a_damaged_record_of_a_verdict_is_judged_again(tmp_path: Path, read: lis
 
 
 def test_a_report_is_plain_json() -> None:
-    plain = json.loads(json.dumps(as_json(judge(ASKED, closure(HOPPER), a_base()))))
+    plain = json.loads(json.dumps(as_json(judge(REQUEST, closure(HOPPER), a_base()))))
     assert plain["findings"][0]["code"] == "no-gpu-code"
     assert plain["covered"][0]["fit"] == "cannot load"

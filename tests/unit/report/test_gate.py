@@ -12,8 +12,8 @@ from gate_facts import a_base, a_wheel
 
 from builder.binaries.facts import Code, Damage, ElfFacts, Form
 from builder.gate.explain import explain, explanations
-from builder.gate.judge import Asked, GateReport, as_json, judge
-from builder.locking.findings import Finding, Severity
+from builder.gate.judge import GateReport, Request, as_json, judge
+from builder.locking.findings import Finding, FindingCode, Severity
 from builder.report import gate as report_gate
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "fixtures" / "sarif-subset.json").read_text())
@@ -22,11 +22,12 @@ HOPPER = Code(Form.SASS, 90, "a", 1, 900_000)
 
 def a_report(subject: str = "tf5", *codes: Code) -> GateReport:
     """Return a report with errors of a file, of a wheel and of the closure, and a note."""
-    wheel = a_wheel("vllm", requires=("absent",), damage=(Damage("set-id", "bin/x", "mode 4755"),),
+    damage = Damage(FindingCode.SET_ID, "bin/x", "mode 4755")
+    wheel = a_wheel("vllm", requires=("absent",), damage=(damage,),
                     elves=(ElfFacts("vllm/kernels.so", "aarch64", cuda=codes or (HOPPER,)),
                            ElfFacts("vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so", "aarch64",
                                     cuda=(HOPPER,))))
-    return judge(Asked(subject, "3.11", "aarch64", "sm_121", "2.36"), [wheel], a_base())
+    return judge(Request(subject, "3.11", "aarch64", "sm_121", "2.36"), [wheel], a_base())
 
 
 @pytest.mark.parametrize("subject", ["tf5", "3 wheels", "registry:5000/team/tf5:a b"])
@@ -84,17 +85,18 @@ def test_the_table_names_what_runs_and_what_is_dead_weight(
 
 
 def test_a_verdict_without_errors_says_so() -> None:
-    report = judge(Asked("cpu", "3.11", "aarch64", None, "2.36"), [a_wheel("a")], a_base())
+    report = judge(Request("cpu", "3.11", "aarch64", None, "2.36"), [a_wheel("a")], a_base())
     assert report_gate.verdict_line(report).startswith("PASSED: gate cpu on slim: 1 wheel, ")
     assert ", 0 errors, 0 warnings, 0 notes, in " in report_gate.verdict_line(report)
-    many = judge(Asked("cpu", "3.11", "aarch64", None, "2.36"), [
+    many = judge(Request("cpu", "3.11", "aarch64", None, "2.36"), [
         a_wheel("a", requires=("absent",)), a_wheel("b")], a_base())
     assert " 2 wheels, 0 B unpacked, 1 error, 0 warnings, " in report_gate.verdict_line(many)
 
 
 def a_finding(file: str, code: str = "record-differs", expected: str = "", wheel: str = "a.whl"
               ) -> Finding:
-    return Finding(code, "", f"{file} is odd", "do it", Severity.ERROR, wheel, file, expected)
+    return Finding(FindingCode(code), f"{file} is odd", "do it", Severity.ERROR, wheel, file,
+                   expected)
 
 
 def test_what_repeats_file_by_file_is_one_row_and_stays_whole_elsewhere(
@@ -119,6 +121,7 @@ def test_findings_of_other_codes_wheels_or_expectations_keep_their_rows() -> Non
 
 
 def test_an_explanation_is_shown_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    report_gate.show_explanation(*explain("F27"))
-    entry = explanations()["toolchain-missing"]
-    assert capsys.readouterr().out.splitlines()[1:] == [entry.meaning, entry.remedy]
+    report_gate.show_explanations(explain("F27"))
+    entry = explanations()[FindingCode.TOOLCHAIN_MISSING]
+    assert capsys.readouterr().out.splitlines() == [
+        f"toolchain-missing (F27): {entry.title}", entry.meaning, entry.remedy]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.locking.findings import Finding
+from builder.locking.findings import Finding, FindingCode
 from builder.record.check import Check, Status
 from builder.smoke.agreement import agreement
 
@@ -10,8 +10,10 @@ REFUSED = Check(check="extension a/x.so", status=Status.NOT_APPLICABLE, detail="
 LOADED = Check(check="every extension loads, all symbols bound", status=Status.PASS)
 
 
-def claim(file: str, what: str = "", code: str = "missing-library") -> Finding:
-    return Finding(code, "F6", what, "", file=file)
+def claim(file: str, *affected: str, code: str = "missing-library") -> Finding:
+    """Return a finding in ``file``, which is an extension itself where nothing else is affected."""
+    return Finding(FindingCode(code), "a sentence that nobody reads", "", file=file,
+                   affected=affected or (file,))
 
 
 def test_both_say_that_all_load() -> None:
@@ -24,8 +26,15 @@ def test_both_refuse_the_same() -> None:
 
 
 def test_a_library_counts_for_its_users() -> None:
-    library = claim("t/lib.so", "t/lib.so needs libgone.so; a/x.so cannot be imported")
+    library = claim("t/lib.so", "a/x.so")
     assert agreement([library], [REFUSED]).status is Status.PASS
+
+
+def test_a_library_counts_for_all_of_its_users_and_none_else() -> None:
+    library = claim("t/lib.so", "a/x.so", "a/y.so")
+    found = agreement([library], [REFUSED])
+    assert found.status is Status.FAIL
+    assert found.detail == "the gate would refuse a/y.so, the loader did not"
 
 
 def test_a_refusal_that_nobody_foretold_fails() -> None:
