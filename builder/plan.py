@@ -14,10 +14,12 @@ from typing import Any, assert_never
 
 from builder.errors import LockError
 from builder.locking.base_lock import Key, LockedBase, load_bases
+from builder.locking.generated import DamagedLockError
 from builder.locking.lock import Lock, load_for, lock_path, read_reasons
 from builder.matrix.cells import Cell
 from builder.model import Frozen
 from builder.store.content_store import wheel_place
+from builder.text import one_line
 
 
 class LockState(StrEnum):
@@ -25,6 +27,7 @@ class LockState(StrEnum):
 
     LOCKED = "locked"
     STALE = "stale"  # the matrix entry has changed since
+    DAMAGED = "damaged"  # edited by hand, badly merged, or cut off
     MISSING = "missing"
     BLOCKED = "blocked"  # the matrix says that it must not be built
 
@@ -35,8 +38,17 @@ class Action(StrEnum):
     NOTHING = "nothing"  # the engine has the image of these very inputs
     BUILD = "build"
     LOCK_FIRST = "lock first"
+    LOCK_BASE_FIRST = "lock the base first"
     UNLOCKED_BASE = "build on an unlocked base"  # works, labelled so, never published
     REFUSE = "refuse"
+
+
+class BaseState(StrEnum):
+    """Where a cell's base stands between the matrix and ``locks/bases.toml``."""
+
+    LOCKED = "locked"
+    UNLOCKED = "unlocked"  # not committed, or this machine made another in its place
+    STALE = "stale"  # what it is to hold has changed since it was locked
 
 
 class CellPlan(Frozen):
@@ -52,7 +64,7 @@ class CellPlan(Frozen):
     gpu: str | None
     cuda: str | None
     base: str
-    base_locked: bool
+    base_state: BaseState
     axes: Mapping[str, str]
     state: LockState
     why: str
@@ -64,6 +76,7 @@ class CellPlan(Frozen):
     action: Action
 
 
+WHY_LENGTH = 300
 UNPACKED_RATIO = 2.0  # bytes unpacked for each byte of wheel; see ``disk_estimate``
 
 
@@ -77,8 +90,13 @@ def disk_estimate(lock: Lock, fetch_bytes: int) -> int:
 
 
 def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path,
-               is_built: Callable[[Cell, Lock], bool] | None = None) -> list[CellPlan]:
-    """Return the plan of each cell, in order; ``is_built`` asks the engine for its image."""
+               is_built: Callable[[Cell, Lock], bool] | None = None,
+               stale_bases: Mapping[Key, str] | None = None) -> list[CellPlan]:
+    """Return the plan of each cell, in order.
+
+    ``is_built`` asks the engine for its image; ``stale_bases`` are the locked bases that no longer
+    answer the matrix, with the reason.
+    """
     reasons = read_reasons(locks)
     present = _present(cache)
     bases = locked_bases(locks, cache)
@@ -86,17 +104,20 @@ def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path,
     for cell in cells:
         state, why, lock = _locked(cell, locks, reasons.get(cell.id, ""))
         lacking = _lacking(cell, lock)
-        base_locked = (cell.base_name, cell.platform) in bases
+        key = (cell.base_name, cell.platform)
+        stale_base = (stale_bases or {}).get(key, "")
+        base = (BaseState.STALE if stale_base else
+                BaseState.LOCKED if key in bases else BaseState.UNLOCKED)
         if lacking:
             why = f"required patches are unresolved: {', '.join(lacking)}"
-        elif lock is not None and not base_locked:
-            why = f"the base {cell.base_name} is not locked for {cell.platform}"
+        elif lock is not None and base is not BaseState.LOCKED:
+            why = f"base {' '.join(key)}: {stale_base or 'not locked'}"
         built = lock is not None and is_built is not None and is_built(cell, lock)
         plans.append(CellPlan(
             id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
-            base=cell.base_name, base_locked=base_locked, axes=cell.axes, state=state, why=why,
+            base=cell.base_name, base_state=base, axes=cell.axes, state=state, why=why,
             action=Action.NOTHING if built else Action.REFUSE if lacking else
-            _action(state, base_locked=base_locked),
+            _action(state, base),
             **_sizes(lock, cache, present)))
     return plans
 
@@ -116,7 +137,8 @@ def document(plans: Sequence[CellPlan]) -> dict[str, Any]:
 def buildable(plans: Sequence[CellPlan]) -> list[str]:
     """Return the ids of the cells that can be built as they are: one CI job each."""
     return [plan.id for plan in plans
-            if plan.state is LockState.LOCKED and plan.action is not Action.REFUSE]
+            if plan.state is LockState.LOCKED
+            and plan.action not in (Action.REFUSE, Action.LOCK_BASE_FIRST)]
 
 
 def _lacking(cell: Cell, lock: Lock | None) -> list[str]:
@@ -140,15 +162,18 @@ def _locked(cell: Cell, locks: Path, reason: str) -> tuple[LockState, str, Lock 
         return LockState.MISSING, reason or "not resolved yet", None
     try:
         return LockState.LOCKED, "", load_for(cell, locks)
+    except DamagedLockError as error:
+        return LockState.DAMAGED, one_line(error.what, WHY_LENGTH), None
     except LockError as error:
         return LockState.STALE, error.what.splitlines()[0], None
 
 
-def _action(state: LockState, *, base_locked: bool) -> Action:
+def _action(state: LockState, base: BaseState) -> Action:
     match state:
         case LockState.LOCKED:
-            return Action.BUILD if base_locked else Action.UNLOCKED_BASE
-        case LockState.STALE | LockState.MISSING:
+            return {BaseState.LOCKED: Action.BUILD, BaseState.UNLOCKED: Action.UNLOCKED_BASE,
+                    BaseState.STALE: Action.LOCK_BASE_FIRST}[base]
+        case LockState.STALE | LockState.DAMAGED | LockState.MISSING:
             return Action.LOCK_FIRST
         case LockState.BLOCKED:
             return Action.REFUSE

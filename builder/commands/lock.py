@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from builder import console
 from builder.errors import LockError, SparkyardError, UsageError
 from builder.indexes.settings import user_sources
+from builder.locking.candidates import KnownSizes, known_sizes
 from builder.locking.check import check
 from builder.locking.explanations import reason_line
+from builder.locking.generated import is_as_written
 from builder.locking.lock import (
     Lock,
     load_for,
@@ -83,9 +85,9 @@ def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...], hostin
         return Outcome(cell, "blocked", None,
                        reason=f"blocked: {cell.blocked.reason} ({cell.blocked.link})")
     console.info(f"locking {cell.id} …")
-    previous = _previous(workspace, cell)
+    previous, sizes = _previous(workspace, cell)
     try:
-        lock = lock_patches(cell, resolve(cell, user_sources(), previous, upgrade),
+        lock = lock_patches(cell, resolve(cell, user_sources(), previous, upgrade, sizes),
                             previous.patches if previous else (), workspace.root,
                             hosting, workspace.cache)
     except SparkyardError as error:
@@ -94,14 +96,25 @@ def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...], hostin
     return Outcome(cell, changes(previous, lock), lock)
 
 
-def _previous(workspace: Workspace, cell: Cell) -> Lock | None:
-    """Return the lock whose versions are kept, stale or not; a damaged one is made anew."""
+def _previous(workspace: Workspace, cell: Cell) -> tuple[Lock | None, KnownSizes]:
+    """Return the lock whose versions are kept, stale or not, and the sizes to believe of it.
+
+    A damaged lock keeps nothing. One that was edited keeps its versions; its sizes are measured
+    again.
+    """
+    path = lock_path(workspace.locks, cell)
+    if not path.exists():
+        return None, {}
     try:
-        return read_lock(lock_path(workspace.locks, cell))
+        lock = read_lock(path)
     except LockError as error:
-        if lock_path(workspace.locks, cell).exists():
-            console.warn(f"{error.what}; it is made anew")
-        return None
+        console.warn(f"{error.what}\n{path.name} is ignored: every version is chosen again")
+        return None, {}
+    if is_as_written(path):
+        return lock, known_sizes(lock)
+    console.warn(f"{path.name} was edited by hand or badly merged: its versions are kept where "
+                 "they fit, its sizes are measured again")
+    return lock, {}
 
 
 def _failed(workspace: Workspace, cell: Cell, error: SparkyardError) -> Outcome:

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
+from builder.bases.state import lock_file, stale
 from builder.errors import IntegrityError, PatchError, UsageError
+from builder.locking.base_lock import Key, load_bases
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
 from builder.matrix.load import json_schema
-from builder.plan import CellPlan, buildable, document, plan_cells
+from builder.plan import WHY_LENGTH, BaseState, CellPlan, buildable, document, plan_cells
+from builder.text import one_line
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "why")
@@ -44,7 +47,8 @@ def execute(args: argparse.Namespace) -> int:
     axes = {"base": args.base} if args.base else None
     cells = select(workspace.cells, args.cells, axes)
     is_built = _asking_the_engine(workspace) if args.engine else None
-    plans = plan_cells(cells, workspace.locks, workspace.cache, is_built)
+    plans = plan_cells(cells, workspace.locks, workspace.cache, is_built,
+                       _stale_bases(workspace))
     if args.cells_to:
         _hand_on(args.cells_to, buildable(plans))
     if args.json:
@@ -52,6 +56,19 @@ def execute(args: argparse.Namespace) -> int:
     else:
         _show(plans)
     return 0
+
+
+def _stale_bases(workspace: Workspace) -> dict[Key, str]:
+    """Return the committed bases that no longer answer the matrix, with the reason."""
+    keys = [key for key in load_bases(lock_file(workspace)) if key[0] in workspace.matrix.bases]
+    return {key: reason for key in keys if (reason := _why_stale(workspace, key))}
+
+
+def _why_stale(workspace: Workspace, key: Key) -> str:
+    try:
+        return stale(workspace, key)
+    except UsageError as error:  # the base's own recipe is broken or missing; a build says more
+        return one_line(str(error), WHY_LENGTH)
 
 
 def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
@@ -89,7 +106,8 @@ def _show(plans: Sequence[CellPlan]) -> None:
 
 
 def _row(plan: CellPlan) -> tuple[object, ...]:
-    base = plan.base if plan.base_locked else f"{plan.base} (unlocked)"
+    base = plan.base + ("" if plan.base_state is BaseState.LOCKED else
+                        f" ({plan.base_state.value})")
     return (plan.id, plan.platform, base, plan.state.value, plan.wheels or "",
             _size(plan.fetch_bytes), _size(plan.disk_bytes), plan.action.value, plan.why)
 

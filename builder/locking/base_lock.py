@@ -8,19 +8,20 @@ some machine gets a lock of the same form under that machine's cache folder, wit
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tomli
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from builder.errors import LockError
+from builder.config_file import shape_problems
+from builder.errors import command
 from builder.files import write_text
+from builder.locking.generated import SUMS, damaged, in_order, read_generated, record_sum, repeated
 from builder.locking.lock import Sha256
 from builder.model import Frozen
 
-UPGRADE_STEP = "make it anew: sparkyard base --upgrade"
+UPGRADE_STEP = f"make it again with {command('base', '--upgrade')}"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Key = tuple[str, str]  # ("slim", "linux/arm64")
 
@@ -77,25 +78,54 @@ class LockedBase(Frozen):
         return next((deb for deb in self.packages if deb.name == name), None)
 
 
+class BaseLocks(Frozen):
+    """The whole file."""
+
+    base: tuple[LockedBase, ...] = ()
+
+
 def load_bases(path: Path) -> dict[Key, LockedBase]:
     """Return the bases in ``path`` by name and platform; none where there is no such file.
 
-    Raises LockError for a file that is not one.
+    Raises LockError with every fault of a file that is not as ``write_bases`` writes it.
     """
-    try:
-        raw = tomli.loads(path.read_text(encoding="utf-8"))
-        bases = [LockedBase.model_validate(entry) for entry in raw.get("base", [])]
-    except FileNotFoundError:
+    raw = read_generated(path, "bases' lock", UPGRADE_STEP)
+    if raw is None:
         return {}
-    except (OSError, ValueError, ValidationError) as error:
-        raise LockError(f"the bases' lock cannot be read: {error}", where=str(path),
-                        next_step=UPGRADE_STEP) from error
+    faults = [f"{problem.where}: {problem.what}" for problem in shape_problems(BaseLocks, raw)]
+    bases = () if faults else BaseLocks.model_validate(raw).base
+    faults += _faults(bases)
+    if faults:
+        raise damaged("bases' lock", faults, path, UPGRADE_STEP)
     return {base.key: base for base in bases}
 
 
+def _faults(bases: Sequence[LockedBase]) -> Iterator[str]:
+    """Yield what is wrong with bases of the right shape: names, order, sizes, duplicates."""
+    if not in_order(base.key for base in bases):
+        yield "base: they are not sorted by name and platform"
+    yield from (f"base: {key} is there twice"
+                for key in repeated(" ".join(base.key) for base in bases))
+    for base in bases:
+        here = f"base.{base.name} {base.platform}"
+        if not in_order(_order(deb) for deb in base.packages):
+            yield f"{here}: its packages are not sorted by name"
+        yield from (f"{here}: the package {name} is there twice"
+                    for name in repeated(f"{deb.name} {deb.arch}" for deb in base.packages))
+        yield from (f"{here}: {deb.name}: sha256 and path belong together, with a size above 0"
+                    for deb in base.packages
+                    if bool(deb.sha256) != bool(deb.path) or (deb.sha256 and not deb.size))
+
+
+def _order(deb: LockedDeb) -> tuple[str, str]:
+    return deb.name, deb.arch
+
+
 def write_bases(path: Path, bases: Mapping[Key, LockedBase]) -> None:
-    """Write all bases to ``path`` in one step."""
+    """Write all bases to ``path`` in one step, and its sum where the folder keeps sums."""
     write_text(path, render(bases.values()))
+    if (path.parent / SUMS).exists():
+        record_sum(path)
 
 
 def render(bases: Iterable[LockedBase]) -> str:
@@ -104,7 +134,7 @@ def render(bases: Iterable[LockedBase]) -> str:
     for base in sorted(bases, key=lambda entry: entry.key):
         lines += ["", "[[base]]", *_facts(base), "packages = ["]
         lines += [f"    {{ {_inline(deb)} }}," for deb in sorted(
-            base.packages, key=lambda entry: (entry.name, entry.arch))]
+            base.packages, key=_order)]
         lines.append("]")
     return "\n".join(lines) + "\n"
 

@@ -27,6 +27,8 @@ OLDEST_GLIBC = {"x86_64": 5, "aarch64": 17}  # manylinux1 and manylinux2014, the
 MANYLINUX_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 PARALLEL = 16
 
+KnownSizes = Mapping[tuple[str, str], int]  # (file, sha256) -> bytes
+
 
 def target_tags(cell: Cell) -> dict[Tag, int]:
     """Return every tag that the cell's Python and glibc accept, with its rank (0 is best)."""
@@ -85,15 +87,18 @@ def is_local(candidate: WheelCandidate, user: Sources) -> bool:
     return False
 
 
+def known_sizes(lock: Lock) -> KnownSizes:
+    """Return the sizes in a lock, by file and sha256."""
+    return {(wheel.file, wheel.sha256): wheel.size for wheel in lock.wheels}
+
+
 def lock_wheels(cell: Cell, closure: tuple[ResolvedPackage, ...], user: Sources,
-                previous: Lock | None) -> tuple[LockedWheel, ...]:
+                known: KnownSizes) -> tuple[LockedWheel, ...]:
     """Choose each package's file and complete its size and hash; raises NetworkError.
 
-    What ``previous`` knows of the same file and hash is not asked for again.
+    A size that is ``known`` is not asked for again where an index gives the hash only.
     """
     tags, client = target_tags(cell), Client(user)
-    known = {(wheel.file, wheel.sha256): wheel.size for wheel in previous.wheels
-             } if previous else {}
 
     def locked(package: ResolvedPackage) -> LockedWheel:
         candidate = best_candidate(package, tags)

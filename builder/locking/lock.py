@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tomli
-from pydantic import Field, ValidationError, model_validator
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
+from pydantic import Field, model_validator
 
-from builder.errors import LockError
+from builder import specifiers
+from builder.config_file import shape_problems
+from builder.errors import LockError, command
 from builder.files import write_text
+from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS
+from builder.locking.generated import damaged, in_order, read_generated, record_sum, repeated
 from builder.matrix.cells import Cell
 from builder.matrix.patch import Patch, needed
 from builder.model import Frozen
 
+UNLOCKED = "unlocked.toml"
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -98,6 +104,12 @@ class Lock(Frozen):
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+class Unlocked(Frozen):
+    """``unlocked.toml``: the cells that did not resolve, each with the reason."""
+
+    reasons: Mapping[str, str] = Field(default_factory=dict)
+
+
 def lock_path(folder: Path, cell: Cell | str) -> Path:
     """Return where the lock of a cell lies."""
     return folder / f"{cell if isinstance(cell, str) else cell.id}.toml"
@@ -133,20 +145,55 @@ def write_lock(folder: Path, lock: Lock) -> Path:
     """Write the lock of a cell into ``folder`` and return its path."""
     path = lock_path(folder, lock.cell)
     write_text(path, render(lock))
+    record_sum(path)
     return path
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock file; raise LockError when it is missing or damaged."""
-    mend = f"run `sparkyard lock {path.stem}`"
+    """Read a lock and check it whole; raise LockError with every fault in it, or when missing."""
+    next_step = f"make it again with {command('lock', path.stem)}"
+    raw = read_generated(path, "lock", next_step)
+    if raw is None:
+        raise LockError("the cell is not locked", where=str(path),
+                        next_step=f"lock it with {command('lock', path.stem)}")
+    faults = [f"{problem.where}: {problem.what}" for problem in shape_problems(Lock, raw)]
+    if not faults:
+        lock = Lock.model_validate(raw)
+        faults = list(faults_of(lock, path.stem))
+    if faults:
+        raise damaged("lock", faults, path, next_step)
+    return lock
+
+
+def faults_of(lock: Lock, cell: str) -> Iterator[str]:
+    """Yield what is wrong with a lock of the right shape: names, order, sizes, duplicates."""
+    if lock.cell != cell:
+        yield f'cell: it is the lock of "{lock.cell}", not of "{cell}"'
+    for key in ("name", "file"):
+        values = [getattr(wheel, key) for wheel in lock.wheels]
+        yield from (f'wheels: two wheels have the {key} "{value}"' for value in repeated(values))
+    if not in_order((wheel.name, wheel.file) for wheel in lock.wheels):
+        yield "wheels: they are not sorted by name"
+    for wheel in lock.wheels:
+        yield from (f"wheels.{wheel.name}: {fault}" for fault in _wheel_faults(wheel))
+    yield from (f'patches: two patches have the name "{name}"'
+                for name in repeated([patch.name for patch in lock.patches]))
+    names = {wheel.name for wheel in lock.wheels}
+    yield from (f'patches.{patch.name}: the wheel "{patch.wheel}" is not in this lock'
+                for patch in lock.patches if patch.wheel not in names)
+
+
+def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
+    if wheel.size == 0:
+        yield "size: no wheel has 0 bytes"
     try:
-        return Lock.model_validate(tomli.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        raise LockError("the cell is not locked", where=str(path), next_step=mend) from error
-    except (tomli.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        raise LockError(f"the lock is damaged: {first}", where=str(path), next_step=mend
-                        ) from error
+        name, version, _, _ = parse_wheel_filename(wheel.file)
+    except (InvalidWheelFilename, InvalidVersion):
+        yield f'file: "{wheel.file}" is not the file name of a wheel'
+        return
+    if name != wheel.name or not specifiers.allows(wheel.version, str(version)):
+        yield (f'file: "{wheel.file}" is {name} {version}, the entry says {wheel.name} '
+               f"{wheel.version}")
 
 
 def load_for(cell: Cell, folder: Path) -> Lock:
@@ -157,9 +204,25 @@ def load_for(cell: Cell, folder: Path) -> Lock:
         raise LockError(
             "the matrix entry has changed since this lock was made\n"
             f"  lock   {lock.intent}\n  matrix {cell.intent_digest}",
-            where=str(path), next_step=f"run `sparkyard lock {cell.id}`")
+            where=str(path), next_step=f"lock it again with {command('lock', cell.id)}")
+    faults = list(_index_faults(cell, lock))
+    if faults:
+        raise damaged("lock", faults, path, f"make it again with {command('lock', cell.id)}")
     _require_patches(cell, lock, path)
     return lock
+
+
+def _index_faults(cell: Cell, lock: Lock) -> Iterator[str]:
+    """Yield the wheels whose index is none of the cell's, or is not asked for that package."""
+    for wheel in lock.wheels:
+        index = cell.indexes.get(wheel.index)
+        if index is None and wheel.index not in (DEFAULT_INDEX, FIND_LINKS):
+            known = ", ".join((DEFAULT_INDEX, FIND_LINKS, *sorted(cell.indexes)))
+            yield (f'wheels.{wheel.name}: index: "{wheel.index}" is not an index of this cell '
+                   f"(known: {known})")
+        elif index is not None and wheel.name not in index.packages:
+            yield (f'wheels.{wheel.name}: index: the matrix does not ask "{wheel.index}" for this '
+                   "package")
 
 
 def _require_patches(cell: Cell, lock: Lock, path: Path) -> None:
@@ -172,7 +235,7 @@ def _require_patches(cell: Cell, lock: Lock, path: Path) -> None:
             patch.name for patch in lock.patches]:
         raise LockError("the patches of the matrix have changed since this lock was made: "
                         + (", ".join(differing) or "their order"), where=str(path),
-                        next_step=f"run `sparkyard patch refresh {cell.id}`")
+                        next_step=f"lock them again with {command('patch', 'refresh', cell.id)}")
 
 
 def patches_for(cell: Cell, lock: Lock) -> tuple[tuple[str, Patch], ...]:
@@ -182,22 +245,21 @@ def patches_for(cell: Cell, lock: Lock) -> tuple[tuple[str, Patch], ...]:
 
 
 def read_reasons(folder: Path) -> dict[str, str]:
-    """Return why cells are not locked, as the last ``sparkyard lock`` wrote it down."""
-    try:
-        raw = tomli.loads((folder / "unlocked.toml").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise LockError(f"not readable as TOML: {error}", where=str(folder / "unlocked.toml"),
-                        next_step="delete it and run `sparkyard lock`") from error
-    return {str(cell): str(reason) for cell, reason in raw.get("reasons", {}).items()}
+    """Return why cells are not locked, as the last ``lock`` wrote it down."""
+    path = folder / UNLOCKED
+    next_step = f"delete it and run {command('lock')}"
+    raw = read_generated(path, "file", next_step) or {}
+    problems = shape_problems(Unlocked, raw)
+    if problems:
+        raise damaged("file", [f"{item.where}: {item.what}" for item in problems], path, next_step)
+    return dict(Unlocked.model_validate(raw).reasons)
 
 
 def write_reasons(folder: Path, reasons: Iterable[tuple[str, str]]) -> None:
     """Write down why cells are not locked, sorted by cell."""
     lines = ["# Generated by `sparkyard lock`: cells that did not resolve, and why.", "[reasons]"]
     lines += [f"{_quote(cell)} = {_quote(reason)}" for cell, reason in sorted(reasons)]
-    write_text(folder / "unlocked.toml", "\n".join([*lines, ""]))
+    write_text(folder / UNLOCKED, "\n".join([*lines, ""]))
 
 
 def _quote(value: object) -> str:

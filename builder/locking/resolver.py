@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -17,7 +18,13 @@ from builder.errors import LockError, NetworkError
 from builder.indexes.http import Client, Pace, SourceError, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, Sources
-from builder.locking.candidates import best_candidate, is_local, lock_wheels, target_tags
+from builder.locking.candidates import (
+    KnownSizes,
+    best_candidate,
+    is_local,
+    lock_wheels,
+    target_tags,
+)
 from builder.locking.explanations import plain, unsolvable
 from builder.locking.lock import Lock
 from builder.locking.uv import ResolutionRequest, ResolvedPackage, UvError, platform, run_resolver
@@ -29,8 +36,10 @@ PROBE = Pace(attempts=2)
 
 
 def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
-            upgrade: tuple[str, ...] = ()) -> Lock:
+            upgrade: tuple[str, ...] = (), sizes: KnownSizes = MappingProxyType({})) -> Lock:
     """Return the lock of ``cell``; ``previous`` is the one whose versions are kept.
+
+    ``sizes`` are those of a lock that can be believed: nobody edited it.
 
     Raises LockError when nothing answers the matrix's wishes, or when the answer is one that
     must not be built; NetworkError naming the index that did not answer.
@@ -40,7 +49,7 @@ def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
     _refuse_other_sources(cell, closure, user, unreachable)
     lock = Lock(
         cell=cell.id, intent=cell.intent_digest, python=cell.base.python, platform=platform(cell),
-        overrides=cell.overrides, wheels=lock_wheels(cell, closure, user, previous))
+        overrides=cell.overrides, wheels=lock_wheels(cell, closure, user, sizes))
     require_good(cell, lock)
     return lock
 

@@ -12,13 +12,21 @@ from builder.locking.base_lock import LockedBase, write_bases
 from builder.locking.lock import Lock, LockedWheel, write_lock, write_reasons
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
-from builder.plan import Action, CellPlan, LockState, buildable, disk_estimate, plan_cells
+from builder.plan import (
+    Action,
+    BaseState,
+    CellPlan,
+    LockState,
+    buildable,
+    disk_estimate,
+    plan_cells,
+)
 from builder.store.content_store import wheel_place
 
 CELLS = {cell.id: cell for cell in expand(parse_matrix(small()))}
-WHEELS = tuple(LockedWheel(name=name, version="1", file=f"{name}.whl", sha256=digit * 64, size=size,
-                           index="default") for name, digit, size in
-               (("a", "a", 3), ("b", "b", 5)))
+WHEELS = tuple(LockedWheel(name=name, version="1", file=f"{name}-1-py3-none-any.whl",
+                           sha256=name * 64, size=size, index="default")
+               for name, size in (("a", 3), ("b", 5)))
 
 
 def lock_of(cell: Cell, intent: str = "") -> Lock:
@@ -57,8 +65,16 @@ def test_a_stale_lock_is_not_counted(tmp_path: Path) -> None:
 def test_a_damaged_record_of_the_bases_is_an_error_and_no_guess(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks" / "bases.toml").write_text("base = 3")
-    with pytest.raises((LockError, TypeError)):
+    with pytest.raises(LockError, match="the bases' lock is damaged"):
         plan(tmp_path, CELLS["cpu"])
+
+
+def test_a_damaged_lock_is_called_so_and_names_its_fault(tmp_path: Path) -> None:
+    path = write_lock(tmp_path / "locks", lock_of(CELLS["cpu"]))
+    path.write_text(path.read_text().replace("size = 3", "size = -3"))
+    found = plan(tmp_path, CELLS["cpu"])
+    assert (found.state, found.action) == (LockState.DAMAGED, Action.LOCK_FIRST)
+    assert "wheels.0.size" in found.why
 
 
 def test_a_blocked_cell_is_refused_with_its_link(tmp_path: Path) -> None:
@@ -87,15 +103,27 @@ def test_the_base_decides_whether_the_build_can_be_published(tmp_path: Path) -> 
     cell = CELLS["cpu"]
     write_lock(tmp_path / "locks", lock_of(cell))
     found = plan(tmp_path, cell)
-    assert (found.base_locked, found.action) == (False, Action.UNLOCKED_BASE)
-    assert found.why == "the base slim is not locked for linux/amd64"
+    assert (found.base_state, found.action) == (BaseState.UNLOCKED, Action.UNLOCKED_BASE)
+    assert found.why == "base slim linux/amd64: not locked"
     base = base_of(cell)
     write_bases(tmp_path / "locks" / "bases.toml", {base.key: base})
     found = plan(tmp_path, cell)
-    assert (found.base_locked, found.action, found.why) == (True, Action.BUILD, "")
+    assert (found.base_state, found.action, found.why) == (BaseState.LOCKED, Action.BUILD, "")
     local = base_of(cell, instead_of=base.image_id)
     write_bases(tmp_path / "cache" / "bases.toml", {local.key: local})
-    assert plan(tmp_path, cell).base_locked is False
+    assert plan(tmp_path, cell).base_state is BaseState.UNLOCKED
+
+
+def test_a_stale_base_stops_the_cells_on_it_and_says_why(tmp_path: Path) -> None:
+    cell = CELLS["cpu"]
+    write_lock(tmp_path / "locks", lock_of(cell))
+    base = base_of(cell)
+    write_bases(tmp_path / "locks" / "bases.toml", {base.key: base})
+    (found,) = plan_cells([cell], tmp_path / "locks", tmp_path / "cache",
+                          stale_bases={base.key: "it is to hold other packages"})
+    assert (found.base_state, found.action) == (BaseState.STALE, Action.LOCK_BASE_FIRST)
+    assert found.why == "base slim linux/amd64: it is to hold other packages"
+    assert buildable([found]) == []
 
 
 def test_an_image_of_the_same_inputs_leaves_nothing_to_do(tmp_path: Path) -> None:

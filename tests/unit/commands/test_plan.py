@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(ROOT / "matrix.toml", tmp_path)
-    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    for folder in ("locks", "images"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "matrix.toml"
 
@@ -44,8 +45,28 @@ def test_the_table_says_why_a_cell_is_not_locked(
     (matrix.parent / "locks" / "unlocked.toml").write_text('[reasons]\ncpu = "no connection"\n')
     assert cli.run(["--matrix", str(matrix), "plan", "cpu"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
-    assert line.split()[:4] == ["cpu", "linux/amd64", "slim", "missing"] or "missing" in line
-    assert line.endswith("no connection")
+    assert line.split()[:4] == ["cpu", "linux/amd64", "slim", "missing"]
+    assert line.endswith("lock first     no connection")
+
+
+def test_a_base_that_no_longer_answers_the_matrix_is_seen(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = matrix.parent / "images" / "base" / "slim.toml"
+    recipe.write_text(recipe.read_text().replace("packages = [", 'packages = [\n    "sl",', 1))
+    assert cli.run(["--matrix", str(matrix), "plan", "cpu", "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert (cell["state"], cell["base_state"], cell["action"]) == (
+        "locked", "stale", "lock the base first")
+    assert "changed since it was locked" in cell["why"]
+
+
+def test_a_broken_recipe_of_the_base_does_not_hide_the_plan(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (matrix.parent / "images" / "base" / "slim.toml").write_text("[")
+    assert cli.run(["--matrix", str(matrix), "plan", "cpu", "--json"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert cell["base_state"] == "stale"
+    assert "not readable as TOML" in cell["why"]
 
 
 def test_locked_cells_are_handed_on_for_one_job_each(matrix: Path) -> None:

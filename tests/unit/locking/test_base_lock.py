@@ -8,6 +8,7 @@ import pytest
 
 from builder.errors import LockError
 from builder.locking.base_lock import LockedBase, LockedDeb, load_bases, render, write_bases
+from builder.locking.generated import is_as_written
 
 DIGEST = "sha256:" + 64 * "a"
 
@@ -60,6 +61,38 @@ def test_a_damaged_lock_is_refused(tmp_path: Path, text: str) -> None:
         load_bases(path)
     assert caught.value.exit_code == 3
     assert "--upgrade" in caught.value.next_step
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [
+    ("size = 3", "size = 0", "adduser: sha256 and path belong together"),
+    ('name = "zlib1g"', 'name = "adduser"', "the package adduser all is there twice"),
+    ('name = "adduser"', 'name = "zzz"', "its packages are not sorted by name"),
+    ("epoch = 1", "epoch = 1\nnote = 1", "base.0.note: unknown key"),
+    ("# Generated", "note = 1\n# Generated", "note: unknown key"),
+    ('python = "3.11.2"', "python = 1e400", "base.0.python"),
+])
+def test_each_edit_is_refused_by_name(tmp_path: Path, before: str, after: str, said: str) -> None:
+    path = tmp_path / "bases.toml"
+    path.write_text(render([make_base()]).replace(before, after, 1))
+    with pytest.raises(LockError) as caught:
+        load_bases(path)
+    assert said in caught.value.what
+
+
+def test_a_base_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bases.toml"
+    path.write_text(render([make_base(), make_base()]))
+    with pytest.raises(LockError, match="base: slim linux/arm64 is there twice"):
+        load_bases(path)
+
+
+def test_the_sum_is_kept_where_locks_keep_sums(tmp_path: Path) -> None:
+    path = tmp_path / "bases.toml"
+    write_bases(path, {make_base().key: make_base()})
+    assert [file.name for file in tmp_path.iterdir()] == ["bases.toml"]
+    (tmp_path / "SHA256SUMS").write_text("")
+    write_bases(path, {make_base().key: make_base()})
+    assert is_as_written(path)
 
 
 def test_a_reason_is_written_only_where_there_is_one() -> None:

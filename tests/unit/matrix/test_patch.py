@@ -110,7 +110,7 @@ def test_a_lock_that_answers_other_patches_is_stale(tmp_path: Path, declared: di
     write_lock(tmp_path, lock_of(cell, *(locked(name, known[name]) for name in there)))
     with pytest.raises(LockError, match="patches of the matrix have changed") as caught:
         load_for(cell, tmp_path)
-    assert "patch refresh cpu" in caught.value.next_step
+    assert "patch -- refresh cpu" in caught.value.next_step
 
 
 def test_a_patch_that_its_version_does_not_need_is_not_asked_of_the_lock(tmp_path: Path) -> None:
