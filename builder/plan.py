@@ -12,8 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, assert_never
 
+from builder.bases.state import BaseState, Standing
 from builder.errors import LockError
-from builder.locking.base_lock import Key, LockedBase, load_bases
+from builder.locking.base_lock import Key
 from builder.locking.generated import DamagedLockError
 from builder.locking.lock import Lock, load_for, lock_path, read_reasons
 from builder.matrix.cells import Cell
@@ -41,14 +42,6 @@ class Action(StrEnum):
     LOCK_BASE_FIRST = "lock the base first"
     UNLOCKED_BASE = "build on an unlocked base"  # works, labelled so, never published
     REFUSE = "refuse"
-
-
-class BaseState(StrEnum):
-    """Where a cell's base stands between the matrix and ``locks/bases.toml``."""
-
-    LOCKED = "locked"
-    UNLOCKED = "unlocked"  # not committed, or this machine made another in its place
-    STALE = "stale"  # what it is to hold has changed since it was locked
 
 
 class CellPlan(Frozen):
@@ -89,44 +82,32 @@ def disk_estimate(lock: Lock, fetch_bytes: int) -> int:
     return round(fetch_bytes + 4 * UNPACKED_RATIO * lock.size)
 
 
-def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path,
-               is_built: Callable[[Cell, Lock], bool] | None = None,
-               stale_bases: Mapping[Key, str] | None = None) -> list[CellPlan]:
+def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path, bases: Mapping[Key, Standing],
+               is_built: Callable[[Cell, Lock], bool] | None = None) -> list[CellPlan]:
     """Return the plan of each cell, in order.
 
-    ``is_built`` asks the engine for its image; ``stale_bases`` are the locked bases that no longer
-    answer the matrix, with the reason.
+    ``bases`` says where each base of the matrix stands; ``is_built`` asks the engine for an image.
     """
     reasons = read_reasons(locks)
     present = _present(cache)
-    bases = locked_bases(locks, cache)
     plans = []
     for cell in cells:
         state, why, lock = _locked(cell, locks, reasons.get(cell.id, ""))
         lacking = _lacking(cell, lock)
         key = (cell.base_name, cell.platform)
-        stale_base = (stale_bases or {}).get(key, "")
-        base = (BaseState.STALE if stale_base else
-                BaseState.LOCKED if key in bases else BaseState.UNLOCKED)
+        base = bases[key]
         if lacking:
             why = f"required patches are unresolved: {', '.join(lacking)}"
-        elif lock is not None and base is not BaseState.LOCKED:
-            why = f"base {' '.join(key)}: {stale_base or 'not locked'}"
+        elif lock is not None and base.why:
+            why = f"base {' '.join(key)}: {base.why}"
         built = lock is not None and is_built is not None and is_built(cell, lock)
         plans.append(CellPlan(
             id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
-            base=cell.base_name, base_state=base, axes=cell.axes, state=state, why=why,
+            base=cell.base_name, base_state=base.state, axes=cell.axes, state=state, why=why,
             action=Action.NOTHING if built else Action.REFUSE if lacking else
-            _action(state, base),
+            _action(state, base.state),
             **_sizes(lock, cache, present)))
     return plans
-
-
-def locked_bases(locks: Path, cache: Path) -> dict[Key, LockedBase]:
-    """Return the committed bases, less those that this machine had to make from other packages."""
-    local = load_bases(cache / "bases.toml")
-    return {key: base for key, base in load_bases(locks / "bases.toml").items()
-            if key not in local or local[key].instead_of != base.image_id}
 
 
 def document(plans: Sequence[CellPlan]) -> dict[str, Any]:
@@ -171,8 +152,9 @@ def _locked(cell: Cell, locks: Path, reason: str) -> tuple[LockState, str, Lock 
 def _action(state: LockState, base: BaseState) -> Action:
     match state:
         case LockState.LOCKED:
-            return {BaseState.LOCKED: Action.BUILD, BaseState.UNLOCKED: Action.UNLOCKED_BASE,
-                    BaseState.STALE: Action.LOCK_BASE_FIRST}[base]
+            return {BaseState.LOCKED: Action.BUILD, BaseState.STALE: Action.LOCK_BASE_FIRST,
+                    BaseState.UNLOCKED: Action.UNLOCKED_BASE,
+                    BaseState.MISSING: Action.UNLOCKED_BASE}[base]
         case LockState.STALE | LockState.DAMAGED | LockState.MISSING:
             return Action.LOCK_FIRST
         case LockState.BLOCKED:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
-from builder.bases.state import lock_file, stale
+from builder.bases.state import Bases, BaseState, read_bases
 from builder.errors import IntegrityError, PatchError, UsageError
-from builder.locking.base_lock import Key, load_bases
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
 from builder.matrix.load import json_schema
-from builder.plan import WHY_LENGTH, BaseState, CellPlan, buildable, document, plan_cells
-from builder.text import one_line
+from builder.plan import CellPlan, buildable, document, plan_cells
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "why")
@@ -46,9 +44,9 @@ def execute(args: argparse.Namespace) -> int:
     workspace = open_workspace(args.matrix)
     axes = {"base": args.base} if args.base else None
     cells = select(workspace.cells, args.cells, axes)
-    is_built = _asking_the_engine(workspace) if args.engine else None
-    plans = plan_cells(cells, workspace.locks, workspace.cache, is_built,
-                       _stale_bases(workspace))
+    bases = read_bases(workspace)
+    is_built = _asking_the_engine(workspace, bases) if args.engine else None
+    plans = plan_cells(cells, workspace.locks, workspace.cache, bases.standings, is_built)
     if args.cells_to:
         _hand_on(args.cells_to, buildable(plans))
     if args.json:
@@ -58,30 +56,16 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stale_bases(workspace: Workspace) -> dict[Key, str]:
-    """Return the committed bases that no longer answer the matrix, with the reason."""
-    keys = [key for key in load_bases(lock_file(workspace)) if key[0] in workspace.matrix.bases]
-    return {key: reason for key in keys if (reason := _why_stale(workspace, key))}
-
-
-def _why_stale(workspace: Workspace, key: Key) -> str:
-    try:
-        return stale(workspace, key)
-    except UsageError as error:  # the base's own recipe is broken or missing; a build says more
-        return one_line(str(error), WHY_LENGTH)
-
-
-def _asking_the_engine(workspace: Workspace) -> Callable[[Cell, Lock], bool]:
+def _asking_the_engine(workspace: Workspace, bases: Bases) -> Callable[[Cell, Lock], bool]:
     """Return the question whether the engine has the image that a build would make now."""
     # Imported here: the Docker client takes longer to import than a plan of 1,000 cells.
-    from builder.bases.state import read_bases
     from builder.engine.client import Engine
     from builder.image import plan_image
     from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest
 
     engine = Engine.connect()
-    bases, ask = read_bases(workspace), asking(workspace)
+    ask = asking(workspace)
 
     def is_built(cell: Cell, lock: Lock) -> bool:
         base = bases.get((cell.base_name, cell.platform))

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 from matrices import small
 
-from builder.errors import LockError
-from builder.locking.base_lock import LockedBase, write_bases
+from builder.bases.state import BaseState, Standing
 from builder.locking.lock import Lock, LockedWheel, write_lock, write_reasons
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
 from builder.plan import (
     Action,
-    BaseState,
     CellPlan,
     LockState,
     buildable,
@@ -23,6 +21,8 @@ from builder.plan import (
 )
 from builder.store.content_store import wheel_place
 
+BASES = {(name, platform): Standing(BaseState.LOCKED)
+         for name in ("slim", "cuda") for platform in ("linux/amd64", "linux/arm64")}
 CELLS = {cell.id: cell for cell in expand(parse_matrix(small()))}
 WHEELS = tuple(LockedWheel(name=name, version="1", file=f"{name}-1-py3-none-any.whl",
                            sha256=name * 64, size=size, index="default")
@@ -34,15 +34,8 @@ def lock_of(cell: Cell, intent: str = "") -> Lock:
                 platform="x86_64-manylinux_2_36", wheels=WHEELS)
 
 
-def base_of(cell: Cell, instead_of: str = "") -> LockedBase:
-    digest = "sha256:" + "c" * 64
-    return LockedBase(name=cell.base_name, platform=cell.platform, recipe=digest, image_id=digest,
-                      digest=digest, diff_ids=(), python="3.11", glibc="2.36", epoch=0,
-                      unlocked="gone" if instead_of else "", instead_of=instead_of, packages=())
-
-
 def plan(tmp_path: Path, cell: Cell) -> CellPlan:
-    return plan_cells([cell], tmp_path / "locks", tmp_path / "cache")[0]
+    return plan_cells([cell], tmp_path / "locks", tmp_path / "cache", BASES)[0]
 
 
 def test_a_cell_without_a_lock_says_why(tmp_path: Path) -> None:
@@ -60,13 +53,6 @@ def test_a_stale_lock_is_not_counted(tmp_path: Path) -> None:
     assert (found.state, found.action) == (LockState.STALE, Action.LOCK_FIRST)
     assert "has changed since" in found.why
     assert found.wheels is None
-
-
-def test_a_damaged_record_of_the_bases_is_an_error_and_no_guess(tmp_path: Path) -> None:
-    (tmp_path / "locks").mkdir()
-    (tmp_path / "locks" / "bases.toml").write_text("base = 3")
-    with pytest.raises(LockError, match="the bases' lock is damaged"):
-        plan(tmp_path, CELLS["cpu"])
 
 
 def test_a_damaged_lock_is_called_so_and_names_its_fault(tmp_path: Path) -> None:
@@ -99,37 +85,25 @@ def test_what_the_store_has_is_not_fetched(tmp_path: Path) -> None:
     assert plan(tmp_path, CELLS["cpu"]).fetch_bytes == 8
 
 
-def test_the_base_decides_whether_the_build_can_be_published(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("state", "action"), [
+    (BaseState.LOCKED, Action.BUILD), (BaseState.UNLOCKED, Action.UNLOCKED_BASE),
+    (BaseState.MISSING, Action.UNLOCKED_BASE), (BaseState.STALE, Action.LOCK_BASE_FIRST)])
+def test_the_base_decides_what_a_build_would_do(tmp_path: Path, state: BaseState, action: Action
+                                                ) -> None:
     cell = CELLS["cpu"]
     write_lock(tmp_path / "locks", lock_of(cell))
-    found = plan(tmp_path, cell)
-    assert (found.base_state, found.action) == (BaseState.UNLOCKED, Action.UNLOCKED_BASE)
-    assert found.why == "base slim linux/amd64: not locked"
-    base = base_of(cell)
-    write_bases(tmp_path / "locks" / "bases.toml", {base.key: base})
-    found = plan(tmp_path, cell)
-    assert (found.base_state, found.action, found.why) == (BaseState.LOCKED, Action.BUILD, "")
-    local = base_of(cell, instead_of=base.image_id)
-    write_bases(tmp_path / "cache" / "bases.toml", {local.key: local})
-    assert plan(tmp_path, cell).base_state is BaseState.UNLOCKED
-
-
-def test_a_stale_base_stops_the_cells_on_it_and_says_why(tmp_path: Path) -> None:
-    cell = CELLS["cpu"]
-    write_lock(tmp_path / "locks", lock_of(cell))
-    base = base_of(cell)
-    write_bases(tmp_path / "locks" / "bases.toml", {base.key: base})
-    (found,) = plan_cells([cell], tmp_path / "locks", tmp_path / "cache",
-                          stale_bases={base.key: "it is to hold other packages"})
-    assert (found.base_state, found.action) == (BaseState.STALE, Action.LOCK_BASE_FIRST)
-    assert found.why == "base slim linux/amd64: it is to hold other packages"
-    assert buildable([found]) == []
+    why = "" if state is BaseState.LOCKED else "its reason"
+    bases = {("slim", "linux/amd64"): Standing(state, why)}
+    (found,) = plan_cells([cell], tmp_path / "locks", tmp_path / "cache", bases)
+    assert (found.base_state, found.action) == (state, action)
+    assert found.why == (why and "base slim linux/amd64: its reason")
+    assert buildable([found]) == ([] if state is BaseState.STALE else ["cpu"])
 
 
 def test_an_image_of_the_same_inputs_leaves_nothing_to_do(tmp_path: Path) -> None:
     write_lock(tmp_path / "locks", lock_of(CELLS["cpu"]))
     cells = [CELLS["cpu"], CELLS["tf5"]]
-    found = plan_cells(cells, tmp_path / "locks", tmp_path / "cache", lambda *_: True)
+    found = plan_cells(cells, tmp_path / "locks", tmp_path / "cache", BASES, lambda *_: True)
     assert [one.action for one in found] == [Action.NOTHING, Action.LOCK_FIRST]
     assert buildable(found) == ["cpu"]
 
@@ -146,7 +120,7 @@ def test_a_thousand_cells(tmp_path: Path) -> None:
         **raw["images"]["cpu"], "vllm": [f"0.{minor}.{patch}" for minor in range(10)
                                          for patch in range(10)]} for number in range(10)}
     cells = expand(parse_matrix(raw))
-    plans = plan_cells(cells, tmp_path, tmp_path)
+    plans = plan_cells(cells, tmp_path, tmp_path, BASES)
     assert len({one.id for one in plans}) == 1000
     assert {one.id for one in plans} >= {"image0", "image9", "image9-0.9.9", "image3-0.0.1"}
     assert [one.id for one in plans] == [cell.id for cell in cells]

@@ -58,15 +58,8 @@ def test_a_base_that_no_longer_answers_the_matrix_is_seen(
     assert (cell["state"], cell["base_state"], cell["action"]) == (
         "locked", "stale", "lock the base first")
     assert "changed since it was locked" in cell["why"]
-
-
-def test_a_broken_recipe_of_the_base_does_not_hide_the_plan(
-        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (matrix.parent / "images" / "base" / "slim.toml").write_text("[")
-    assert cli.run(["--matrix", str(matrix), "plan", "cpu", "--json"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)["cells"]
-    assert cell["base_state"] == "stale"
-    assert "not readable as TOML" in cell["why"]
+    assert cli.run(["--matrix", str(matrix), "plan", "cpu"]) == 0
+    assert "slim (stale)" in capsys.readouterr().out
 
 
 def test_locked_cells_are_handed_on_for_one_job_each(matrix: Path) -> None:

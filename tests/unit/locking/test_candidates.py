@@ -63,5 +63,5 @@ def test_hash_and_size_of_a_local_file_are_measured(tmp_path: Path) -> None:
     path = tmp_path / "pkg-1.0-py3-none-any.whl"
     path.write_bytes(b"abc")
     closure = (ResolvedPackage("pkg", "1.0", (WheelCandidate(path.as_uri(), None, None),)),)
-    (wheel,) = lock_wheels(make_cell(), closure, USER, None)
+    (wheel,) = lock_wheels(make_cell(), closure, USER, {})
     assert (wheel.size, wheel.sha256[:8]) == (3, "ba7816bf")
