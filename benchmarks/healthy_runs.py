@@ -18,7 +18,8 @@ from builder.diagnosis.catalogue import load
 from builder.diagnosis.matching import diagnose
 from builder.engine.client import Container, Engine, RunSpec
 from builder.recipes.launch import PORT, served_path, server_command
-from builder.recipes.models import Recipe, load_recipe
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.probes import ask

@@ -18,15 +18,17 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 def _requirement(text: str) -> str:
     try:
-        Requirement(text.replace("{cuda}", "0"))
+        requirement = Requirement(text.replace("{cuda}", "0"))
     except InvalidRequirement as error:
         raise ValueError(f"{text!r} is not a requirement: {error}") from error
+    if requirement.url:
+        raise ValueError(f"{text!r} names an address; name a version, and the index in [indexes]")
     return text
 
 
 def _https(text: str) -> str:
-    if not text.startswith("https://"):
-        raise ValueError("must be an https:// address")
+    if not re.fullmatch(r"https://[!-~]+", text):
+        raise ValueError("must be an https:// address without spaces")
     return text
 
 

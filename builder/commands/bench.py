@@ -25,7 +25,8 @@ from builder.image import local_name
 from builder.locking.lock import load_for
 from builder.matrix.cells import Cell
 from builder.recipes.compatibility import check_pin
-from builder.recipes.models import Recipe, load_recipe
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Recipe
 from builder.record.bench import Bench
 from builder.record.find import meant
 from builder.record.models import Record, now, read_record, records_folder

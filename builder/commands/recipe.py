@@ -1,73 +1,88 @@
-"""``sparkyard recipe``: the pins, and the exact command that serves one."""
+"""``sparkyard recipe``: the recipes of this checkout, and the exact command that serves one."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from builder import console
-from builder.errors import LockError, UsageError
+from builder.errors import ConfigError, LockError, UsageError, command
 from builder.image import local_name
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
 from builder.recipes.compatibility import check_pin
 from builder.recipes.launch import docker_command, launch_key, render, template_steps
+from builder.recipes.load import json_schema, load_all, load_recipe
 from builder.recipes.log import Expected
-from builder.recipes.models import Figure, Recipe, load_recipe, recipe_names
+from builder.recipes.models import Figure, Recipe
 from builder.workspace import Workspace, open_workspace
 
 UNVERIFIED = "not verified on GB10"
 
 
 def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``recipe list`` and ``recipe show``."""
-    parser = stages.add_parser("recipe", help="show the pins: model, image, flags, command")
+    """Add ``recipe list``, ``recipe show`` and ``recipe schema``."""
+    parser = stages.add_parser(
+        "recipe", help="show the recipes and the command that serves one",
+        description="A recipe says which model runs on which image, with which arguments, and what "
+                    "is known to go wrong. docs/recipes.md explains how to write one.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="all recipes, one a line")
-    show = verbs.add_parser("show", help="one recipe: command, known trouble, figures")
-    show.add_argument("recipe", metavar="RECIPE")
-    show.add_argument("--cell", metavar="CELL", help="default: the first cell of its image that "
-                                                     "is locked")
+    listing = verbs.add_parser("list", help="list all recipes")
+    show = verbs.add_parser("show", help="show one recipe: docker command, expected log lines, "
+                                         "blocked versions, published figures")
+    show.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
+    show.add_argument("--cell", metavar="CELL",
+                      help="the cell to run on (default: the first locked cell of its image)")
     for verb in (listing, show):
-        verb.add_argument("--json", action="store_true", help="one JSON document")
+        verb.add_argument("--json", action="store_true", help="print one JSON document")
+    verbs.add_parser("schema", help="print the JSON Schema of a recipe, for editors")
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
     """List the recipes, or show one for one cell; refuses a cell that its model cannot run on."""
+    if args.verb == "schema":
+        console.document(json_schema())
+        return 0
     workspace = open_workspace(args.matrix)
     if args.verb == "list":
-        _list(workspace, as_json=args.json)
-    else:
-        _show(workspace, load_recipe(workspace.root, args.recipe), args)
+        return _list(workspace, as_json=args.json)
+    _show(workspace, load_recipe(workspace.root, args.recipe), args)
     return 0
 
 
-def _list(workspace: Workspace, *, as_json: bool) -> None:
-    recipes = [load_recipe(workspace.root, name) for name in recipe_names(workspace.root)]
+def _list(workspace: Workspace, *, as_json: bool) -> int:
+    """List the good recipes, then the errors of the others; 2 where there are any."""
+    loaded = list(load_all(workspace.root))
+    recipes = [item for item in loaded if isinstance(item, Recipe)]
+    broken = [item for item in loaded if isinstance(item, ConfigError)]
     if as_json:
         console.document([recipe.model_dump(mode="json", by_alias=True) for recipe in recipes])
     else:
-        console.table("", ["recipe", "image", "model", "what it is"],
+        console.table("", ["recipe", "image", "model", "description"],
                       [[recipe.name, recipe.image, recipe.model.name, recipe.description]
                        for recipe in recipes])
+    for error in broken:
+        console.show_error(error)
+    return ConfigError.exit_code if broken else 0
 
 
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:
     cell, lock = _cell(workspace, recipe, args.cell)
     check_pin(recipe, cell, lock)
     image = local_name(workspace.registry, cell)
-    command = render(docker_command(recipe, cell, image, workspace.root))
+    docker = render(docker_command(recipe, cell, image, workspace.root))
     if args.json:
         console.document({
             "recipe": recipe.model_dump(mode="json", by_alias=True), "cell": cell.id,
             "image": image, "locked": lock is not None, "launch_key": launch_key(recipe, cell),
-            "before": list(template_steps(recipe)), "command": command,
+            "before": list(template_steps(recipe)), "command": docker,
             "verified_on_gb10": _verified(recipe)})
         return
-    console.out("\n".join(_page(recipe, cell, command)))
+    console.out("\n".join(_page(recipe, cell, docker)))
 
 
 def _cell(workspace: Workspace, recipe: Recipe, wanted: str | None
@@ -79,9 +94,9 @@ def _cell(workspace: Workspace, recipe: Recipe, wanted: str | None
         raise UsageError(f'there is no cell "{wanted}"' if wanted else
                          f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
                          "matrix does not have",
-                         where="matrix.toml", next_step="see `sparkyard plan`")
-    found = [(cell, _lock(workspace, cell)) for cell in cells]
-    return next((pair for pair in found if pair[1]), found[0])
+                         where="matrix.toml", next_step=f"{command('plan')} lists the cells")
+    locked = [(cell, _lock(workspace, cell)) for cell in cells]
+    return next((pair for pair in locked if pair[1]), locked[0])
 
 
 def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
@@ -91,19 +106,19 @@ def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
         return None
 
 
-def _page(recipe: Recipe, cell: Cell, command: str) -> Iterator[str]:
+def _page(recipe: Recipe, cell: Cell, docker: str) -> Iterator[str]:
     yield f"{recipe.name}: {recipe.description}"
     yield f"cell {cell.id} ({', '.join(f'{a} {cell.axes[a]}' for a in AXES if a in cell.axes)})"
     yield f"model {recipe.model.name}{_revision(recipe)}"
     yield ""
-    yield from (f"# the template's owner changed it on {recipe.chat_template.as_of}; check that "
-                "you have that one" for _ in template_steps(recipe)[:1] if recipe.chat_template)
+    yield from (f"# the chat template must be its owner's version of {recipe.chat_template.as_of}"
+                for _ in template_steps(recipe)[:1] if recipe.chat_template)
     yield from template_steps(recipe)
-    yield command
+    yield docker
     if cell.is_cuda:
         yield ""
-        yield (f"The compile cache is {recipe.name}-{launch_key(recipe, cell)}: with the same "
-               "flags it is found again; other flags compile anew, for minutes.")
+        yield (f"The compile cache is {recipe.name}-{launch_key(recipe, cell)}. With the same "
+               "arguments it is used again; other arguments compile again, which takes minutes.")
     yield from _section("Blocked", (
         f"{block.package} {block.versions}: {block.reason} ({block.link}"
         + (f", fixed by {block.fixed_by}" if block.fixed_by else "") + ")"
@@ -128,7 +143,8 @@ def _section(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
 
 def _revision(recipe: Recipe) -> str:
     if recipe.model.path:
-        return " (in this checkout)"
+        inside = not Path(recipe.model.path).is_absolute()
+        return f" ({recipe.model.path}, {'in this checkout' if inside else 'on this host'})"
     state = "" if recipe.model.pinned else f", not pinned: {recipe.model.unpinned_because}"
     return f" at {recipe.model.revision}{state}"
 

@@ -15,7 +15,8 @@ from builder.image import local_name
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell, select
 from builder.recipes.compatibility import check_pin
-from builder.recipes.models import Recipe, load_recipe
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Recipe
 from builder.record.models import Level, Record, records_folder
 from builder.record.writer import RecordWriter, kept
 from builder.report import terminal as report

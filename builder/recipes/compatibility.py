@@ -8,10 +8,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from builder import specifiers
-from builder.errors import UsageError
+from builder.errors import UsageError, command
 from builder.locking.lock import Lock
 from builder.matrix.cells import PACKAGES, Cell
-from builder.recipes.models import FOLDER, Recipe
+from builder.recipes.load import FOLDER
+from builder.recipes.models import Recipe
 
 
 def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:
@@ -22,12 +23,13 @@ def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:
     versions = installed(cell, lock)
     reasons = [*_blocks(recipe, versions), *_lacks(recipe, versions, complete=lock is not None)]
     if reasons:
-        others = [block.fixed_by for block in recipe.blocked if block.fixed_by]
-        mend = f"choose another cell (sparkyard plan); the recipe's own image is {recipe.image}"
+        fixes = [block.fixed_by for block in recipe.blocked if block.fixed_by]
+        next_step = (f"choose another cell ({command('plan')} lists them); the recipe is made for "
+                     f"the image {recipe.image}")
         raise UsageError(
             f'recipe "{recipe.name}" does not run on {cell.id}: ' + "; ".join(reasons),
             where=f"{FOLDER}/{recipe.name}.toml",
-            next_step=mend + (f"; fixed by {others[0]}" if others else ""))
+            next_step=next_step + (f"; fixed by {fixes[0]}" if fixes else ""))
 
 
 def installed(cell: Cell, lock: Lock | None) -> dict[str, str]:

@@ -16,12 +16,16 @@ from pathlib import Path
 
 from builder.matrix.cells import Cell
 from builder.recipes.models import Recipe
+from builder.workspace import cache_folder
 
 PORT = 8000
 MODEL_FOLDER = "/models"
 TEMPLATE_FILE = f"{MODEL_FOLDER}/chat_template.jinja"
 COMPILE_CACHE = "/var/cache/vllm"
 HUB_CACHE = "/root/.cache/huggingface"
+# The host's folders as a shell finds them: ``host_folders`` reads the same variables.
+SHELL_HUB = '"${HF_HOME:-$HOME/.cache/huggingface}"'
+SHELL_CACHE = '"${SPARKYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sparkyard}"'
 
 
 def server_command(recipe: Recipe, cell: Cell, *, port: int = PORT) -> tuple[str, ...]:
@@ -55,19 +59,19 @@ def launch_key(recipe: Recipe, cell: Cell) -> str:
 def docker_command(recipe: Recipe, cell: Cell, image: str, root: Path) -> list[str]:
     """Return ``docker run …`` for ``image``, one option with its value to a word, shell-quoted.
 
-    ``$HOME`` and ``$PWD`` are left to the shell. CPU cells get neither ``--gpus`` nor the
-    compile cache that only a compiling server needs.
+    Only the user's own folders (``$HOME``, ``$HF_HOME``, ``$PWD`` …) are left to the shell. CPU
+    cells get neither ``--gpus`` nor the compile cache that only a compiling server needs.
     """
-    options = ["docker run --rm -it", f"--name {recipe.name}"]
+    options = ["docker run --rm -it", f"--name {shlex.quote(recipe.name)}"]
     options += ["--gpus all", "--ipc host"] if cell.is_cuda else ["--shm-size 1g"]
     options += [f"-p {PORT}:{PORT}"]
     options += [f"-e {shlex.quote(f'{name}={value}')}"
                 for name, value in sorted(recipe.environment.items())]
-    options += [f'-v "{mount}"' for mount in _mounts(recipe, cell, root)]
+    options += [f"-v {mount}" for mount in _mounts(recipe, cell, root)]
     if cell.is_cuda:
         options += [f"-e VLLM_CACHE_ROOT={COMPILE_CACHE}"]
     if recipe.model.repository:
-        options += ["-e HF_TOKEN"]  # handed on where the user has one; never written down
+        options += ["-e HF_TOKEN"]  # by name, where the user has one: its value is never printed
     words = server_command(recipe, cell)
     first = next(number for number, word in enumerate(words) if word.startswith("--"))
     return [*options, shlex.quote(image), shlex.join(words[:first]), *_paired(words[first:])]
@@ -78,20 +82,25 @@ def render(options: Sequence[str]) -> str:
     return " \\\n  ".join(options)
 
 
-def host_folders(recipe: Recipe, cell: Cell, home: Path) -> tuple[tuple[Path, str], ...]:
+def host_folders(recipe: Recipe, cell: Cell) -> tuple[tuple[Path, str], ...]:
     """Return the folders of this host, made where missing, that ``docker_command`` mounts too.
 
-    The hub's cache, so that a model is fetched once, and what a GPU's server compiles.
+    The hub's cache (``HF_HOME``), so that a model is fetched once, and what a GPU's server
+    compiles, in the cache folder of this project.
     """
     folders: list[tuple[Path, str]] = []
     if recipe.model.repository:
-        folders.append((Path(os.environ.get("HF_HOME") or home / ".cache/huggingface"), HUB_CACHE))
+        hub = os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface"
+        folders.append((Path(hub).expanduser().absolute(), HUB_CACHE))
     if cell.is_cuda:
-        launch = f"{recipe.name}-{launch_key(recipe, cell)}"
-        folders.append((home / ".cache/sparkyard/vllm" / launch, COMPILE_CACHE))
+        folders.append((cache_folder() / _compile_folder(recipe, cell), COMPILE_CACHE))
     for folder, _ in folders:
         folder.mkdir(parents=True, exist_ok=True)
     return tuple(folders)
+
+
+def _compile_folder(recipe: Recipe, cell: Cell) -> str:
+    return f"vllm/{recipe.name}-{launch_key(recipe, cell)}"
 
 
 def template_steps(recipe: Recipe) -> tuple[str, ...]:
@@ -104,16 +113,16 @@ def template_steps(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _mounts(recipe: Recipe, cell: Cell, root: Path) -> list[str]:
+    """Return the values of ``-v``, quoted: nothing but the user's own variables is expanded."""
     mounts = []
     if recipe.model.path:
-        mounts.append(f"{root / recipe.model.path}:{served_path(recipe)}:ro")
+        mounts.append(shlex.quote(f"{root / recipe.model.path}:{served_path(recipe)}:ro"))
     else:
-        mounts.append(f"$HOME/.cache/huggingface:{HUB_CACHE}")
+        mounts.append(f"{SHELL_HUB}:{HUB_CACHE}")
     if cell.is_cuda:
-        mounts.append(f"$HOME/.cache/sparkyard/vllm/{recipe.name}-{launch_key(recipe, cell)}"
-                      f":{COMPILE_CACHE}")
+        mounts.append(f"{SHELL_CACHE}/{shlex.quote(_compile_folder(recipe, cell))}:{COMPILE_CACHE}")
     if recipe.chat_template and recipe.chat_template.replace:
-        mounts.append(f"$PWD/chat_template.jinja:{TEMPLATE_FILE}:ro")
+        mounts.append(f'"$PWD"/chat_template.jinja:{TEMPLATE_FILE}:ro')
     return mounts
 
 

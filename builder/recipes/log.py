@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
-from builder.model import Frozen, Pattern
+from builder.model import Pattern
+from builder.recipes.entry import ONE_LINE, Entry, Line
 
 
-class Expected(Frozen):
-    """What all expectations share: a regular expression, why it is expected, and where.
+class Expected(Entry):
+    """What all expectations share: a regular expression, why it is expected, and where."""
 
-    ``on`` restricts it to CUDA or CPU servers; some lines belong to one backend only.
-    """
-
-    pattern: Pattern
-    why: str = Field(min_length=1)
+    pattern: Annotated[Pattern, Field(min_length=1, pattern=ONE_LINE)]
+    """A regular expression, searched in each line of the log."""
+    why: Annotated[Line, Field(min_length=1)]
+    """What the line proves."""
     on: Literal["any", "cuda", "cpu"] = "any"
+    """Expected of these servers only; some lines belong to one backend."""
 
     def applies(self, *, is_cuda: bool) -> bool:
         """Say whether the line is expected of (or refused to) a CUDA or a CPU server."""
@@ -36,10 +37,13 @@ class LogFigure(Expected):
     state it, as the workers of a tensor-parallel server do, each must hold.
     """
 
-    name: str = Field(min_length=1)
+    name: Annotated[Line, Field(min_length=1)]
+    """What the number is."""
     unit: Literal["GiB", "tokens", "requests"]
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: FiniteFloat | None = None
+    """The lowest value that passes."""
+    at_most: FiniteFloat | None = None
+    """The highest value that passes."""
 
     @model_validator(mode="after")
     def _can_be_checked(self) -> LogFigure:
@@ -73,9 +77,12 @@ class LogFigure(Expected):
             return None
 
 
-class LogExpectation(Frozen):
+class LogExpectation(Entry):
     """What tells a healthy boot from one that only looks so."""
 
     must_show: tuple[LogLine, ...] = ()
+    """Lines that the log must have."""
     must_not_show: tuple[LogLine, ...] = ()
+    """Lines that the log must not have."""
     figure: tuple[LogFigure, ...] = ()
+    """Numbers that the log must state, within bounds."""

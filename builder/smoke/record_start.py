@@ -7,7 +7,8 @@ from pathlib import Path
 
 from builder.engine.client import ImageFacts
 from builder.files import sha256_file
-from builder.recipes.models import FOLDER, Recipe
+from builder.recipes.load import FOLDER
+from builder.recipes.models import Recipe
 from builder.record.gpu import place
 from builder.record.host_facts import host_facts
 from builder.record.models import ModelUsed, Record, now

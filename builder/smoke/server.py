@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 
 from builder.engine.client import Container, RunSpec
 from builder.recipes.launch import (
@@ -86,7 +85,7 @@ def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents
                                             else {})}
     return running(run.engine, RunSpec(
         run.reference, command, platform=cell.platform, env=environment, ports=(PORT,),
-        shm_size="1g", copies=copies, kept=host_folders(recipe, cell, Path.home()),
+        shm_size="1g", copies=copies, kept=host_folders(recipe, cell),
         handed_on=("HF_TOKEN",) if recipe.model.repository else (),
         gpus="all" if cell.is_cuda else None))
 

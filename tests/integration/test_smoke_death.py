@@ -23,7 +23,7 @@ from builder.errors import EngineError
 from builder.image import local_name
 from builder.matrix.cells import select
 from builder.recipes.launch import PORT
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.probes import ask

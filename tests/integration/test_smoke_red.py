@@ -22,7 +22,7 @@ import requests
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.matching import diagnose
 from builder.engine.client import Container, Engine, RunSpec
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
 from builder.smoke.probes import run

@@ -25,7 +25,7 @@ from builder.bench.run import (
     verdict,
 )
 from builder.errors import EngineError, UsageError, VerdictError
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.record.bench import Bench, Comparison
 from builder.record.check import Check, Status
 from builder.record.gpu import Gpu

@@ -47,3 +47,41 @@ def test_the_list_is_one_line_a_recipe(capsys: pytest.CaptureFixture[str]) -> No
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["recipe", "image", "model"]
     assert any(line.startswith("tiny-gemma4 ") for line in lines)
+
+
+def test_a_broken_recipe_is_told_beside_the_good_ones(tmp_path: Path,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("matrix.toml", "locks", "tests", "images"):
+        (tmp_path / name).symlink_to(Path(MATRIX).with_name(name))
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "good.toml").symlink_to(
+        Path(MATRIX).parent / "recipes" / "tiny-gemma4.toml")
+    (tmp_path / "recipes" / "broken.toml").write_text("schema = 1\n")
+    words = ["--matrix", str(tmp_path / "matrix.toml"), "recipe", "list"]
+    assert cli.run(words) == 2
+    shown = capsys.readouterr()
+    assert "good " in shown.out
+    assert "recipes/broken.toml" in shown.err
+    assert cli.run([*words, "--json"]) == 2
+    assert [recipe["name"] for recipe in json.loads(capsys.readouterr().out)] == ["good"]
+
+
+def test_where_the_model_lies_is_said_as_it_is(tmp_path: Path,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "matrix.toml").symlink_to(MATRIX)
+    (tmp_path / "locks").symlink_to(Path(MATRIX).with_name("locks"))
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "a model").mkdir()
+    text = (Path(MATRIX).parent / "recipes" / "tiny-gemma4.toml").read_text()
+    for path, words in (("a model", "in this checkout"), (f"{tmp_path}/a model", "on this host")):
+        (tmp_path / "recipes" / "one.toml").write_text(
+            text.replace("tests/fixtures/tiny-gemma4", path))
+        assert cli.run(["--matrix", str(tmp_path / "matrix.toml"), "recipe", "show", "one"]) == 0
+        assert f"model a model ({path}, {words})" in capsys.readouterr().out
+
+
+def test_the_schema_needs_no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["recipe", "schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Sparkyard recipe"

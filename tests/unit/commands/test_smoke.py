@@ -13,7 +13,7 @@ from builder.engine.client import Engine, ImageFacts
 from builder.engine.errors import explain
 from builder.errors import EngineError, LockError, UsageError
 from builder.locking.lock import read_lock
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]

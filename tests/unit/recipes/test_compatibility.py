@@ -12,7 +12,7 @@ from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
 from builder.recipes.compatibility import check_pin
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 
 ROOT = Path(__file__).parents[3]
 NVFP4 = load_recipe(ROOT, "gemma4-31b-nvfp4")

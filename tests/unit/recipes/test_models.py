@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from builder.errors import ConfigError, UsageError
+from builder.errors import ConfigError
 from builder.matrix.load import load_matrix
-from builder.recipes.models import Recipe, load_recipe, parse_recipe, recipe_names
+from builder.recipes.load import load_recipe, parse_recipe, recipe_names
+from builder.recipes.models import Recipe
 
 ROOT = Path(__file__).parents[3]
 NAMES = recipe_names(ROOT)
@@ -85,10 +86,46 @@ def test_a_model_has_one_origin() -> None:
     assert "either" in problems(small(model={**SMALL["model"], "repository": "a/b"}))["model"]
 
 
-def test_an_unknown_recipe_gets_a_suggestion() -> None:
-    with pytest.raises(UsageError, match="there is no recipe") as caught:
-        load_recipe(ROOT, "tiny-gema4")
-    assert 'perhaps you meant "tiny-gemma4"' in caught.value.next_step
+@pytest.mark.parametrize("path", ["../other", "a/../b", "", ".", "/", "a:b", "a\nb"])
+def test_a_path_that_leaves_the_checkout_or_cannot_be_mounted_is_refused(path: str) -> None:
+    assert any(where.startswith("model") for where in problems(
+        small(model={**SMALL["model"], "path": path})))
+
+
+def test_an_absolute_path_is_a_folder_of_the_host() -> None:
+    recipe = parse_recipe(small(model={**SMALL["model"], "path": "/data/models/gemma"}), "x")
+    assert recipe.model.name == "gemma"
+
+
+@pytest.mark.parametrize("family", ["gemma3", "llama", "other"])
+def test_another_family_is_taken_without_what_cannot_be_judged(family: str) -> None:
+    flags = ["--attention-backend", "FLASH_ATTN"]  # only Gemma 4 leaves no choice
+    assert parse_recipe(small(family=family, serve=flags), "x").family == family
+    able = {"reasoning": True}
+    assert "cannot be judged" in problems(small(family=family, capabilities=able))[""]
+
+
+@pytest.mark.parametrize("family", ["gemma4", "qwen3"])
+def test_reasoning_is_judged_where_it_can_be_switched_on(family: str) -> None:
+    recipe = parse_recipe(small(family=family, capabilities={"reasoning": True}), "x")
+    assert recipe.capabilities.reasoning
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 0, -1])
+def test_parameters_that_are_no_amount_are_refused(number: float) -> None:
+    model = {**SMALL["model"], "parameters_billion": number}
+    assert "model.parameters_billion" in problems(small(model=model))
+
+
+def test_no_text_may_hold_a_second_line() -> None:
+    """It would be printed as a line of its own between those that people paste."""
+    found = problems(small(
+        description="x\nrm -rf ~", serve=["--a\nb"], environment={"A": "\x1b[2J"},
+        chat_template={"sha256": "0" * 64, "as_of": "x\nrm"},
+        requires=["foo @ file:///etc"],
+        blocked=[{"versions": "1", "reason": "x", "link": "https://x.example/\nrm"}]))
+    assert set(found) == {"description", "serve.0", "environment.A", "chat_template.as_of",
+                          "requires.0", "blocked.0.link"}
 
 
 def test_a_recipe_cannot_be_changed() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from builder.recipes.load import load_recipe, recipe_names
 from builder.recipes.log import LogExpectation, LogFigure
-from builder.recipes.models import load_recipe, recipe_names
 from builder.record.check import Check, Status
 from builder.smoke.log_lines import figure_check, log_checks
 

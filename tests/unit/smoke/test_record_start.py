@@ -11,7 +11,7 @@ import pytest
 
 from builder.engine.client import EngineInfo, ImageFacts
 from builder.errors import DiskError
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.record.host_facts import cpu_model, host_facts
 from builder.smoke.models import KeptLog
 from builder.smoke.record_start import folder_digest, model_used, registry_digest

@@ -15,7 +15,7 @@ import pytest
 from builder import process
 from builder.engine.client import Container
 from builder.errors import UsageError
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.record.check import Status
 from builder.smoke.template import SCRIPT, template_check, template_copies
 
