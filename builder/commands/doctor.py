@@ -13,7 +13,8 @@ from builder.doctor.facts import facts_of
 from builder.doctor.judging import Line, Need, Verdict, judge
 from builder.doctor.reading import read_host
 from builder.errors import VerdictError
-from builder.recipes.models import Recipe, load_recipe
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Recipe
 from builder.workspace import Workspace, open_workspace
 
 WORST = (Verdict.UNFIT, Verdict.WARNING, Verdict.UNSEEN, Verdict.OK)

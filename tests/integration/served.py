@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from builder.engine.client import Engine
 from builder.locking.lock import load_for
 from builder.matrix.cells import Cell
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.smoke.log import Log
 from builder.smoke.models import Run
 from builder.smoke.readiness import Boot

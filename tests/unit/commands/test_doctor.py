@@ -10,7 +10,7 @@ import pytest
 from builder import cli
 from builder.commands.doctor import need_of, show
 from builder.doctor.judging import Line, Verdict
-from builder.recipes.models import load_recipe
+from builder.recipes.load import load_recipe
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]
