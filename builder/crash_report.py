@@ -15,9 +15,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from builder.cache_folder import is_claimed, named_folder
 from builder.errors import DiskError, EngineError, InternalError, SparkyardError, UsageError
 from builder.text import redact, visible
-from builder.workspace import cache_folder
 
 ISSUES = "report it with that file; look through the file first, it shows your command and paths"
 
@@ -50,12 +50,15 @@ def as_error(fault: BaseException, arguments: Sequence[str]) -> SparkyardError:
 def write_report(fault: BaseException, arguments: Sequence[str]) -> Path | None:
     """Write the traceback, versions and the command, without secrets, and return the file.
 
-    It lies in ``logs`` of the cache folder, else in a temporary one; None where neither works.
+    It lies in ``logs`` of the cache folder where there is one, else among temporary files; None
+    where neither can be written.
     """
     text = visible(redact(_report(fault, arguments)))
     name = f"internal-error-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-"
-    for folder in (cache_folder() / "logs", Path(tempfile.gettempdir())):
+    cache = named_folder()
+    for folder in ([cache / "logs"] if is_claimed(cache) else []) + [Path(tempfile.gettempdir())]:
         with suppress(OSError):
+            folder.mkdir(exist_ok=True)
             descriptor, path = tempfile.mkstemp(prefix=name, suffix=".txt", dir=folder, text=True)
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from builder import console
 from builder.errors import DiskError, UsageError, command
+from builder.removal import remove_file
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEXT_STEP = (f"free some disk ({command('cache', 'prune')}), or point SPARKYARD_CACHE at a "
@@ -65,7 +66,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             os.fsync(handle.fileno())
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary, path.parent)
 
 
 def write_text(path: Path, text: str) -> None:

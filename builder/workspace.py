@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.cache_folder import claim, named_folder
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import load_matrix
 from builder.matrix.models import Matrix
@@ -32,11 +33,8 @@ class Workspace:
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder: ``SPARKYARD_CACHE``, else XDG's, else ``~/.cache``."""
-    named = os.environ.get("SPARKYARD_CACHE")
-    if named:
-        return Path(named).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparkyard"
+    """Return the user's cache folder; raises UsageError where it holds somebody else's files."""
+    return claim(named_folder())
 
 
 def open_workspace(matrix: Path) -> Workspace:

@@ -30,6 +30,7 @@ from builder.engine.client import Engine
 from builder.errors import LockError
 from builder.locking.base_lock import Key, LockedBase, LockedDeb
 from builder.matrix.models import Base
+from builder.removal import remove_file
 from builder.tarball import MTIME, Tar
 
 PLACEHOLDER = "sha256:" + 64 * "0"  # until the image is made, and the digest is known
@@ -119,7 +120,7 @@ def load_image(engine: Engine, image: BaseImage, reference: str) -> None:
         write_archive(image, reference, archive)
         engine.load(archive)
     finally:
-        archive.unlink(missing_ok=True)
+        remove_file(archive, archive.parent)
 
 
 def write_archive(image: BaseImage, reference: str, target: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
 from builder.files import write_bytes
 from builder.locking.findings import FindingCode
+from builder.removal import remove_file
 
 # Facts are valid for the readers that made them: a changed reader reads every wheel again. Beside
 # this package, archive members are checked by:
@@ -46,7 +47,7 @@ def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
                 return dataclasses.replace(decode(body), file=file)
         except (zlib.error, ValueError, KeyError, TypeError):
             pass  # not what was written here
-    path.unlink(missing_ok=True)
+    remove_file(path, root)
     return None
 
 

@@ -17,6 +17,7 @@ from builder.errors import IntegrityError, NetworkError, command
 from builder.files import require_space, sha256_file
 from builder.locking.base_lock import LockedDeb
 from builder.process import CommandError
+from builder.removal import remove_file
 from builder.text import visible
 
 HELPER = "/usr/lib/apt/apt-helper"
@@ -56,7 +57,7 @@ def _is_there(path: Path, deb: LockedDeb) -> bool:
     if sha256_file(path) == deb.sha256:
         return True
     console.warn(f"{path.name} in the cache is damaged; fetching it again")
-    path.unlink()
+    remove_file(path, path.parent)
     return False
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from builder import process
 from builder.errors import EngineError, UsageError, command
 from builder.process import CommandError
+from builder.removal import remove_file, remove_tree
 from builder.text import visible
 
 STORE = "usr/share/ca-certificates"
@@ -53,12 +54,12 @@ def root_folder(cache: Path, arch: str) -> Iterator[Path]:
     with (parent / f".{arch}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = parent / arch
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder, cache)
         folder.mkdir(mode=0o755)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder, cache)
 
 
 def install(root: Path, debs: Sequence[Path], arch: str, epoch: int) -> None:
@@ -126,7 +127,7 @@ def _stubbed(script: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        script.unlink()
+        remove_file(script, script.parent)
         kept.rename(script)
 
 
@@ -156,14 +157,14 @@ def install_bundle(root: Path) -> None:
             data = source.read_bytes()
             bundle += data if data.endswith(b"\n") else data + b"\n"
             link = certs / link_name(name)
-            link.unlink(missing_ok=True)
+            remove_file(link, certs)
             link.symlink_to(f"/{STORE}/{name}")
             shutil.copyfile(source, Path(scratch, link.name))
         process.run(["openssl", "rehash", scratch])
         for hashed in sorted(Path(scratch).iterdir()):
             if hashed.is_symlink():
                 link = certs / hashed.name
-                link.unlink(missing_ok=True)
+                remove_file(link, certs)
                 link.symlink_to(hashed.readlink())
     (certs / "ca-certificates.crt").write_bytes(bundle)
     (certs / "ca-certificates.crt").chmod(0o644)

@@ -31,6 +31,7 @@ from builder.indexes.http import (
 )
 from builder.indexes.listings import Link, local_path
 from builder.locking.lock import LockedWheel
+from builder.removal import remove_file
 
 LOCK_POLL_S = 0.2
 PROGRESS_BYTES = 8 << 20  # an attempt that brought this much does not count as a failed one
@@ -89,7 +90,7 @@ def partial(path: Path, stop: threading.Event, advance: Advance) -> Iterator[Par
                 return
         finally:
             if _is_at(descriptor, path) and os.fstat(descriptor).st_size == 0:
-                path.unlink()  # nothing in it is worth continuing
+                remove_file(path, path.parent)  # nothing in it is worth continuing
             os.close(descriptor)
 
 

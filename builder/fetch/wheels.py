@@ -18,6 +18,7 @@ from builder.indexes.listings import Listings, Source, sources_for
 from builder.indexes.settings import Sources, user_sources
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.models import Index
+from builder.removal import remove_file
 from builder.store.content_store import Store
 
 THREADS = 6
@@ -104,7 +105,7 @@ class _Run:
         with partial(path, self._stop, advance) as into:
             found = self._store.find_wheel(wheel)
             if found is not None:  # another process was quicker
-                path.unlink()
+                remove_file(path, self._store.root)
                 return found
             self._from_anywhere(wheel, into)
             with disk_errors(path, "while storing wheels"):

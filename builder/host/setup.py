@@ -32,6 +32,7 @@ from builder.host.plan import (
     registry_config,
     services_folder,
 )
+from builder.removal import remove_tree
 
 READY_WITHIN_S = 90.0
 LOOPBACK = ("127.", "localhost:")
@@ -179,12 +180,12 @@ def _write(path: str, text: str) -> None:
 def _unpack(package: str, folder: Path) -> None:
     """Download a package in the user's name and unpack it; a half-unpacked folder is not kept."""
     temporary = folder.with_name(folder.name + ".new")
-    shutil.rmtree(temporary, ignore_errors=True)
+    remove_tree(temporary, temporary.parent)
     temporary.mkdir(parents=True)
     process.run(["apt-get", "-q", "download", package], cwd=temporary)
     for file in temporary.glob("*.deb"):
         process.run(["dpkg-deb", "-x", file, temporary])
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder, folder.parent)
     temporary.replace(folder)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from builder.errors import UsageError
 from builder.files import disk_errors, write_bytes
+from builder.removal import remove_file
 
 _FILES = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _INDEX = re.compile(rb"^index [^\n]*(\n|\Z)", re.MULTILINE)
@@ -58,7 +59,7 @@ def find(cache: Path, sha256: str) -> bytes | None:
             return None
         if digest_of(data) == sha256:
             return data
-        path.unlink(missing_ok=True)
+        remove_file(path, cache)
     return None
 
 

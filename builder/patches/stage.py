@@ -30,6 +30,7 @@ from builder.patches.status import (
 )
 from builder.patches.wheel import write_wheel
 from builder.patches.wheel_tree import open_tree
+from builder.removal import remove_file
 from builder.store.content_store import Store
 
 Series = Mapping[str, Sequence[Candidate]]  # by the name of the wheel that it is for
@@ -114,7 +115,7 @@ def patched_wheel(revision: Revision, source: Path, folder: Path) -> Path:
             write_wheel(source, temporary, revision)
             temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        remove_file(temporary, folder)
     return target
 
 

@@ -5,12 +5,12 @@
     wheels/<sha256>/<file>   wheels as locked
     layers/<sha256>.tar      complete layers only: BuildKit's context is this folder as it is
     keys/<key>.json          which layer the inputs ``key`` made
-    stamps/<sha256>.json     when a file was last hashed (``builder.stamps``)
+    stamps/<sha256>.json     when a file was last hashed (``builder.store.verification``)
     partial/<sha256>         downloads that were cut off, to be continued
-    tmp/<random>/            work in progress; swept when its process is gone
+    tmp/work-<random>/       work in progress; swept when its process is gone
 
 Nothing gets its final name before it is complete and hashed. Any number of processes may share
-one store; only pruning wants it alone.
+one store; only pruning wants it alone. Opening it removes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
@@ -29,13 +28,16 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
-from builder.errors import UsageError
+from builder.cache_folder import STORE, claim
+from builder.errors import LockError, UsageError, command
 from builder.files import write_text
 from builder.locking.lock import LockedWheel
-from builder.store.verification import settle, trusted
+from builder.removal import remove_file, remove_tree
+from builder.store.verification import move_into_place, verified_size
 
-FOLDERS = ("wheels", "layers", "keys", "stamps", "partial", "tmp")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_WORK = "work-"
+_WORK_FOLDER = re.compile(r"(work-|tmp)[a-z0-9_]{8}")  # tmp: as earlier versions named theirs
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,25 @@ def wheel_place(root: Path, wheel: LockedWheel) -> Path:
     return root / "wheels" / wheel.sha256 / wheel.file
 
 
+def wrong_size(wheel: LockedWheel, size: int) -> LockError:
+    """Return the error for a lock whose sha256 is right and whose size is not."""
+    return LockError(
+        f"the lock says that {wheel.file} has {wheel.size} bytes; the file with the locked sha256 "
+        f"has {size}", where=f"size of {wheel.name} {wheel.version}",
+        next_step=f"the lock was edited or damaged: renew it with {command('lock', 'CELL')}")
+
+
 class Store:
     """The store in the folder ``root``, which is made where it is missing."""
 
     def __init__(self, root: Path) -> None:
-        """Open the store, shared with other processes, and sweep what dead ones left."""
-        self.root = root
+        """Open the store, shared with other processes.
+
+        Raises UsageError where the folder is not a cache of ours or cannot be written.
+        """
+        self.root = claim(root)
         try:
-            for name in FOLDERS:
+            for name in STORE:
                 (root / name).mkdir(parents=True, exist_ok=True)
             self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
@@ -71,8 +84,8 @@ class Store:
                              where=str(root), next_step="set SPARKYARD_CACHE to a folder of yours"
                              ) from error
         weakref.finalize(self, os.close, self._lock)
+        self._swept = False
         fcntl.flock(self._lock, fcntl.LOCK_SH)
-        self._sweep()
 
     @property
     def layers(self) -> Path:
@@ -88,14 +101,20 @@ class Store:
         return self.root / "partial" / wheel.sha256
 
     def find_wheel(self, wheel: LockedWheel) -> Path | None:
-        """Return the wheel's path when its bytes can be trusted; a wrong file is removed."""
+        """Return the wheel's path when its bytes can be trusted; a wrong file is removed.
+
+        Raises LockError where the bytes are right and the lock's size is not.
+        """
         path = self.wheel_path(wheel)
-        return path if trusted(path, self._stamp(wheel.sha256), wheel.sha256, wheel.size) else None
+        size = verified_size(path, self._stamp(wheel.sha256), wheel.sha256, self.root)
+        if size is not None and size != wheel.size:
+            raise wrong_size(wheel, size)
+        return path if size is not None else None
 
     def add_wheel(self, wheel: LockedWheel, source: Path) -> Path:
         """Move ``source``, whose bytes the caller has hashed, to the wheel's place."""
         path = self.wheel_path(wheel)
-        settle(source, path, self._stamp(wheel.sha256))
+        move_into_place(source, path, self._stamp(wheel.sha256))
         return path
 
     def find_layer(self, key: str) -> StoredLayer | None:
@@ -107,7 +126,7 @@ class Store:
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None  # unreadable is the same as absent: the layer is made again
         path = self.layer_path(digest)
-        if not trusted(path, self._stamp(digest), digest, size):
+        if verified_size(path, self._stamp(digest), digest, self.root) != size:
             return None
         os.utime(index)  # last use, for ``prune``
         return StoredLayer(digest, size, path, facts)
@@ -126,10 +145,10 @@ class Store:
         if source.stat().st_size != size:
             raise ValueError(f"{source} holds {source.stat().st_size} bytes, not {size}")
         path = self.layer_path(digest)
-        if path.exists() and trusted(path, self._stamp(digest), digest, size):
-            source.unlink()
+        if verified_size(path, self._stamp(digest), digest, self.root) == size:
+            remove_file(source, source.parent)
         else:
-            settle(source, path, self._stamp(digest))
+            move_into_place(source, path, self._stamp(digest))
         record = {**(facts or {}), "digest": digest, "size": size}
         write_text(self._key(key), json.dumps(record, sort_keys=True) + "\n")
         return StoredLayer(digest, size, path, dict(facts or {}))
@@ -141,11 +160,12 @@ class Store:
         The folder around it is locked while the block runs, so that another process's sweep
         leaves it alone, and is swept by the next process when this one is killed.
         """
+        self._sweep()
         folder, lock = self._locked_folder()
         try:
             yield folder / name
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder, self.root)
             os.close(lock)
 
     @contextmanager
@@ -165,7 +185,7 @@ class Store:
     def _locked_folder(self) -> tuple[Path, int]:
         """Make a folder under ``tmp/`` and lock it; start again where a sweep was quicker."""
         while True:
-            folder = Path(tempfile.mkdtemp(dir=self.root / "tmp"))
+            folder = Path(tempfile.mkdtemp(prefix=_WORK, dir=self.root / "tmp"))
             try:
                 lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:
@@ -176,16 +196,21 @@ class Store:
             os.close(lock)
 
     def _sweep(self) -> None:
-        """Remove the folders under ``tmp/`` that no living process has locked."""
-        for folder in (self.root / "tmp").iterdir():
-            try:
-                lock = os.open(folder, os.O_RDONLY)
-            except FileNotFoundError:
+        """Remove our own folders under ``tmp/`` that no living process has locked; once a store."""
+        if self._swept:
+            return
+        self._swept = True
+        for folder in sorted((self.root / "tmp").iterdir()):
+            if not _WORK_FOLDER.fullmatch(folder.name):
                 continue
+            try:
+                lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            except OSError:
+                continue  # gone meanwhile, or no folder, or a link: not made by us
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 console.debug(f"sweeping {folder}")
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder, self.root)
             except BlockingIOError:
                 continue
             finally:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.removal import remove_empty_folder, remove_file
 from builder.store.content_store import Store
 
 DAY_S = 86_400
@@ -55,9 +56,9 @@ def remove(store: Store, items: Collection[Unneeded]) -> None:
     with store.alone():
         for item in items:
             for path in item.paths:
-                path.unlink(missing_ok=True)
-                if path.parent.parent.name == "wheels":
-                    path.parent.rmdir()
+                remove_file(path, store.root)
+                if path.parent.parent == store.root / "wheels":
+                    remove_empty_folder(path.parent, store.root)
 
 
 def _wheels(store: Store, locked: Collection[str], before: float) -> Iterator[Unneeded]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from builder import console
 from builder.files import sha256_file, write_text
+from builder.removal import remove_file
 
 
 @dataclass(frozen=True)
@@ -38,27 +39,28 @@ def write_stamp(record: Path, path: Path) -> None:
     write_text(record, json.dumps(asdict(stamp_of(path))) + "\n")
 
 
-def trusted(path: Path, record: Path, sha256: str, size: int) -> bool:
-    """Say whether ``path`` holds the bytes of ``sha256``; a file that does not is removed.
+def verified_size(path: Path, record: Path, sha256: str, root: Path) -> int | None:
+    """Return the size of ``path`` when its bytes are those of ``sha256``, else None.
 
-    Reads the file only where its stamp is absent or differs.
+    The file is read only where its stamp is absent or differs. Other bytes are removed, from the
+    store at ``root``; nothing is judged by its size.
     """
     try:
         before = stamp_of(path)
     except FileNotFoundError:
-        return False
-    if before.size == size and _read(record) == before:
-        return True
-    if before.size == size and sha256_file(path) == sha256 and stamp_of(path) == before:
+        return None
+    if _read(record) == before:
+        return before.size
+    if sha256_file(path) == sha256 and stamp_of(path) == before:
         write_stamp(record, path)
-        return True
+        return before.size
     console.warn(f"{path.name} in the cache was altered or cut short: removed, to be made again")
-    path.unlink(missing_ok=True)
-    record.unlink(missing_ok=True)
-    return False
+    remove_file(path, root)
+    remove_file(record, root)
+    return None
 
 
-def settle(source: Path, target: Path, record: Path) -> None:
+def move_into_place(source: Path, target: Path, record: Path) -> None:
     """Move a complete, hashed file to its final name and stamp it; survives a power cut."""
     descriptor = os.open(source, os.O_RDONLY)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builder.cache_folder import claim
 from builder.crash_report import as_error, write_report
 from builder.errors import InternalError
 from builder.process import Result, run
@@ -36,7 +37,7 @@ def details(done: Result) -> str:
 
 
 def test_a_fault_is_an_internal_error_with_a_file_of_details(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
+    claim(tmp_path)
     done = sparkyard("KeyError('lost')", {"SPARKYARD_CACHE": str(tmp_path)})
     assert done.returncode == 7
     assert done.stdout == ""
@@ -88,7 +89,7 @@ def test_what_the_system_refuses_is_said_with_its_file(tmp_path: Path) -> None:
 def test_a_deep_recursion_has_a_short_report(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path))
-    (tmp_path / "logs").mkdir()
+    claim(tmp_path)
 
     def dig(depth: int) -> int:
         return dig(depth + 1)
@@ -100,7 +101,9 @@ def test_a_deep_recursion_has_a_short_report(
     assert len(path.read_text(encoding="utf-8")) < 20_000
 
 
-def test_a_fault_without_a_message_is_named() -> None:
+def test_a_fault_without_a_message_is_named(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(claim(tmp_path)))
     error = as_error(AssertionError(), [])
     assert isinstance(error, InternalError)
     assert error.what == "internal error: AssertionError (no message)"

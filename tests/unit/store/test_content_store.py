@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import UsageError
+from builder.errors import LockError, UsageError
 from builder.locking.lock import LockedWheel
 from builder.store import verification as stamps
 from builder.store.content_store import Store
@@ -63,6 +63,27 @@ def test_a_stored_wheel_is_found_without_reading_it(store: Store, hashed: list[P
     assert store.find_wheel(wheel) == path == store.wheel_path(wheel)
     assert path.read_bytes() == b"wheel bytes"
     assert hashed == []
+
+
+def test_a_wrong_size_in_a_lock_is_the_locks_fault_and_costs_no_wheel(
+        store: Store, hashed: list[Path]) -> None:
+    wheel, path = put_wheel(store, b"wheel bytes")
+    edited = wheel.model_copy(update={"size": 12})
+    for _ in range(2):
+        with pytest.raises(LockError, match=r"has 12 bytes; .* has 11"):
+            store.find_wheel(edited)
+        os.utime(path, (1, 1))  # no stamp fits any more: the bytes are read again
+    assert path.read_bytes() == b"wheel bytes"
+    assert hashed == [path]
+    assert store.find_wheel(wheel) == path
+
+
+def test_a_wrong_size_in_a_key_costs_no_layer(store: Store) -> None:
+    digest = put_layer(store, b"tar bytes")
+    key = store.root / "keys" / f"{KEY}.json"
+    key.write_text(key.read_text().replace('"size": 9', '"size": 8'))
+    assert store.find_layer(KEY) is None
+    assert store.layer_path(digest).read_bytes() == b"tar bytes"
 
 
 def test_an_absent_wheel_is_not_found(store: Store) -> None:
@@ -162,6 +183,12 @@ def test_temporary_is_removed_on_failure(store: Store) -> None:
     assert list((store.root / "tmp").iterdir()) == []
 
 
+def use(root: Path) -> None:
+    """Work in a store, which sweeps it."""
+    with Store(root).temporary("x"):
+        pass
+
+
 def test_a_living_process_keeps_its_temporary_and_a_killed_one_does_not(tmp_path: Path) -> None:
     script = ("import sys, pathlib; from builder.store.content_store import Store\n"
               "with Store(pathlib.Path(sys.argv[1])).temporary('x.tar') as path:\n"
@@ -171,11 +198,25 @@ def test_a_living_process_keeps_its_temporary_and_a_killed_one_does_not(tmp_path
     with child:
         assert child.stdout is not None
         path = Path(child.stdout.readline().strip())
-        Store(tmp_path)
+        use(tmp_path)
         assert path.exists()
         child.send_signal(signal.SIGKILL)
     Store(tmp_path)
+    assert path.exists(), "opening a store removes nothing"
+    use(tmp_path)
     assert not path.parent.exists()
+
+
+def test_a_sweep_leaves_what_our_naming_does_not_prove_ours(tmp_path: Path) -> None:
+    Store(tmp_path)
+    theirs = tmp_path / "tmp" / "thesis"
+    theirs.mkdir()
+    (theirs / "chapter.txt").write_text("text")
+    (tmp_path / "tmp" / "work-abcdefgh").symlink_to(theirs)
+    (tmp_path / "tmp" / "work-12345678").write_text("a file")
+    use(tmp_path)
+    assert (theirs / "chapter.txt").read_text() == "text"
+    assert (tmp_path / "tmp" / "work-12345678").exists()
 
 
 def test_alone_refuses_while_another_store_is_open(tmp_path: Path) -> None:
