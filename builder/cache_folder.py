@@ -43,6 +43,7 @@ STRUCTURE: Mapping[str, str] = {
     "wheels": _SHA256,
 }
 FILES = (".lock", "bases.toml", MARKER)
+RECORD = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]+(_\d+)?\.json|\..+\.tmp")
 STORE = ("wheels", "layers", "keys", "stamps", "partial", "tmp")
 
 
@@ -57,13 +58,23 @@ def named_folder() -> Path:
 def claim(root: Path) -> Path:
     """Return ``root`` when it is a cache of ours; make and mark it when it is missing or empty.
 
-    Raises UsageError for a folder that holds something else, and for one with links in it. A disk
-    that cannot be written is no error here: reading commands work on it, and writing ones say so.
+    A cache of an earlier version is marked, too. Raises UsageError as ``checked`` does. A disk that
+    cannot be written is no error here: reading works on it, and what writes will say so.
+    """
+    if not is_claimed(checked(root)):
+        _mark(root)
+    return root
+
+
+def checked(root: Path) -> Path:
+    """Return ``root`` when it is a cache of ours, is missing or holds nothing; changes nothing.
+
+    Raises UsageError for a folder that holds something else, and for one with links in it.
     """
     try:
         names = sorted(path.name for path in root.iterdir())
     except FileNotFoundError:
-        names = []
+        return root
     except OSError as error:
         raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(root),
                          next_step="set SPARKYARD_CACHE to a folder of yours") from error
@@ -72,13 +83,11 @@ def claim(root: Path) -> Path:
         raise UsageError(f"the cache folder contains symbolic links: {', '.join(links)}",
                          where=str(root), next_step="replace each link by a real folder, or link "
                          "the whole cache folder instead")
-    if MARKER not in names:
-        stranger = _stranger(root, names) if names else ""
-        if stranger:
-            raise UsageError("this folder is not empty and is no cache of Sparkyard: "
-                             f"{stranger}", where=str(root),
-                             next_step="set SPARKYARD_CACHE to a new or an empty folder")
-        _mark(root)
+    stranger = _stranger(root, names) if names and MARKER not in names else ""
+    if stranger:
+        raise UsageError(f"this folder is not empty and is no cache of Sparkyard: {stranger}",
+                         where=str(root),
+                         next_step="set SPARKYARD_CACHE to a new or an empty folder")
     return root
 
 
@@ -99,9 +108,14 @@ def _stranger(root: Path, names: list[str]) -> str:
             for inner in (root / name).iterdir():
                 if not allowed.fullmatch(inner.name):
                     return f"{name}/{inner.name} is not one of its files"
-    if set(names) != {"services"} and not {*STORE, ".lock"} <= set(names):
-        return f"it lacks {', '.join(sorted({*STORE, '.lock'} - set(names)))}"
-    return ""
+    return "" if _is_proof(root, set(names)) else "nothing in it shows that Sparkyard made it"
+
+
+def _is_proof(root: Path, names: set[str]) -> bool:
+    """Say whether the names, all of which may be ours, could hardly be anybody else's."""
+    records = [path.name for path in (root / "records").glob("*/*")]
+    return bool({*STORE, ".lock"} <= names or names == {"services"}
+                or (records and all(map(RECORD.fullmatch, records))))
 
 
 def _mark(root: Path) -> None:

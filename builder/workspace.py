@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.cache_folder import claim, named_folder
+from builder.cache_folder import checked, claim, named_folder
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import load_matrix
 from builder.matrix.models import Matrix
@@ -32,12 +32,19 @@ class Workspace:
         return os.environ.get("SPARKYARD_REGISTRY") or self.matrix.registry
 
 
-def cache_folder() -> Path:
-    """Return the user's cache folder; raises UsageError where it holds somebody else's files."""
-    return claim(named_folder())
+def cache_folder(*, make: bool = True) -> Path:
+    """Return the user's cache folder, made where it is missing unless ``make`` is false.
+
+    Raises UsageError where it holds somebody else's files.
+    """
+    return claim(named_folder()) if make else checked(named_folder())
 
 
-def open_workspace(matrix: Path) -> Workspace:
-    """Read ``matrix`` and expand its cells; raises ConfigError with every error in it."""
+def open_workspace(matrix: Path, *, make_cache: bool = True) -> Workspace:
+    """Read ``matrix`` and expand its cells; raises ConfigError with every error in it.
+
+    Commands that only look pass ``make_cache=False``, and leave the disk as it is.
+    """
     intent = load_matrix(matrix)
-    return Workspace(matrix.absolute().parent, intent, expand(intent), cache_folder())
+    return Workspace(matrix.absolute().parent, intent, expand(intent),
+                     cache_folder(make=make_cache))

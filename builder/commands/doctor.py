@@ -33,7 +33,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def execute(options: argparse.Namespace) -> int:
     """Print one line a check; exit code 1 where the host is unfit."""
-    workspace = open_workspace(options.matrix)
+    workspace = open_workspace(options.matrix, make_cache=False)
     need = need_of(workspace, load_recipe(workspace.root, options.recipe)) if options.recipe \
         else Need()
     lines = judge(facts_of(read_host(cache_folders(workspace))), need)

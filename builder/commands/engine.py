@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Say what is missing, do it, show what is there."""
-    registry, cache = _registry(options), cache_folder()
+    registry, cache = _registry(options), cache_folder(make=not options.dry_run)
     host = detect(registry, cache)
     steps = plan(host, cache)
     _announce(steps)

@@ -41,7 +41,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.schema:
         console.document(json_schema())
         return 0
-    workspace = open_workspace(args.matrix)
+    workspace = open_workspace(args.matrix, make_cache=False)
     axes = {"base": args.base} if args.base else None
     cells = select(workspace.cells, args.cells, axes)
     bases = read_bases(workspace)

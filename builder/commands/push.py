@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Push cell by cell and show the manifest digests."""
-    workspace = open_workspace(options.matrix)
+    workspace = open_workspace(options.matrix, make_cache=False)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect()
     results = []

@@ -47,7 +47,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.verb == "schema":
         console.document(json_schema())
         return 0
-    workspace = open_workspace(args.matrix)
+    workspace = open_workspace(args.matrix, make_cache=False)
     if args.verb == "list":
         return _list(workspace, as_json=args.json)
     _show(workspace, load_recipe(workspace.root, args.recipe), args)

@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace) -> int:
     """Show the records; 0 whatever their verdict, which the run itself has told."""
     form = options.format or BY_SUFFIX.get(options.output.suffix if options.output else "",
                                            "terminal")
-    records = find(records_folder(cache_folder()), options.records)
+    records = find(records_folder(cache_folder(make=False)), options.records)
     standard = options.output is None or str(options.output) == "-"
     if standard and form == "terminal":
         report.show_all(records)

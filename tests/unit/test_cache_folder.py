@@ -62,6 +62,13 @@ def test_a_machine_that_was_only_set_up_is_recognised(tmp_path: Path) -> None:
     assert is_claimed(tmp_path)
 
 
+def test_records_are_recognised_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "records" / "cpu").mkdir(parents=True)
+    (tmp_path / "records" / "cpu" / "20260102T030405Z-2.json").touch()
+    claim(tmp_path)
+    assert is_claimed(tmp_path)
+
+
 @pytest.mark.parametrize("stranger", [
     "thesis.txt", "tmp/thesis.txt", "wheels/mine.whl", "layers/photo.tar", "partial/x",
     "records/My Folder", "tmp/tmpk3x_9aabc", "contexts/other"])
@@ -78,7 +85,7 @@ def test_one_strange_name_and_the_folder_is_not_ours(tmp_path: Path, stranger: s
 def test_a_few_folders_of_common_names_are_no_cache(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(UsageError, match="is no cache of Sparkyard: it lacks"):
+    with pytest.raises(UsageError, match="is no cache of Sparkyard: nothing in it shows"):
         claim(tmp_path)
 
 
@@ -117,6 +124,14 @@ def test_the_folder_is_named_by_variables(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert named_folder() == tmp_path / "xdg" / "sparkyard"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert named_folder() == tmp_path / ".cache" / "sparkyard"
+
+
+@pytest.mark.parametrize("words", [["plan"], ["report"], ["engine", "--dry-run"]], ids=" ".join)
+def test_a_command_that_only_looks_makes_no_folder(tmp_path: Path, words: list[str]) -> None:
+    done = run([sys.executable, "-m", "builder", "--matrix", MATRIX, *words],
+               env={"SPARKYARD_CACHE": str(tmp_path / "cache")}, check=False)
+    assert "cache of Sparkyard" not in done.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
