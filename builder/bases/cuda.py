@@ -61,10 +61,16 @@ def definition(recipe: CudaRecipe, template: str, base: Base, key: Key, referenc
     """Return the bake definition; its target has the base's name, ``context`` is not read."""
     name, platform = key
     proxies = {variable: os.environ[variable] for variable in PROXIES if variable in os.environ}
+    text = _literal(dockerfile(recipe, template, base.python))
     return {"target": {name: {
-        "context": str(context), "dockerfile-inline": dockerfile(recipe, template, base.python),
+        "context": str(context), "dockerfile-inline": text,
         "platforms": [platform], "tags": [reference], "args": {"SOURCE": base.source, **proxies},
         "attest": ["type=provenance,disabled=true"], "network": "host"}}}
+
+
+def _literal(text: str) -> str:
+    """Escape what bake would fill in itself: its JSON has HCL's ``${name}`` and ``%{if}``."""
+    return text.replace("${", "$${").replace("%{", "%%{")
 
 
 def dockerfile(recipe: CudaRecipe, template: str, python: str) -> str:

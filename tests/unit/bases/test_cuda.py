@@ -72,6 +72,11 @@ def test_the_source_and_this_machines_proxy_are_arguments(monkeypatch: pytest.Mo
     assert (target["platforms"], target["tags"]) == (["linux/arm64"], ["r/x:y"])
 
 
+def test_bake_leaves_the_variables_of_a_dockerfile_alone() -> None:
+    target = definition(RECIPE, "FROM ${SOURCE}", BASE, KEY, "r/x:y", ROOT)["target"]["cuda"]
+    assert target["dockerfile-inline"] == "FROM $${SOURCE}"
+
+
 def test_what_came_out_is_what_is_locked() -> None:
     engine = FakeEngine()
     locked = make(engine)
