@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from builder.locking.base_lock import Key, LockedBase, LockedDeb
 from builder.matrix.models import Base
 
 LIST_PACKAGES = r"${Package}\t${Version}\t${Architecture}\n"
+PACKAGE_LINE = r"^(\S+)\t(\S+)\t(\S+)$"
 # BuildKit knows these arguments by itself: they enter neither the image nor its history.
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 LIMIT_S = 300.0  # for one short command in the base, emulated
@@ -86,10 +88,10 @@ def _lock(engine: Engine, base: Base, key: Key, reference: str, recipe: str) -> 
     if image is None:
         raise EngineError(f"base {name} was built, but the engine does not have it",
                           where=reference, next_step="run the same command again")
+    listed = _output(engine, reference, platform, "dpkg-query", "-W", "-f", LIST_PACKAGES)
     debs = [LockedDeb(name=package, version=version, arch=arch, sha256="", size=0, path="")
-            for package, version, arch in map(str.split, _output(
-                engine, reference, platform, "dpkg-query", "-W", "-f", LIST_PACKAGES))]
-    python = " ".join(_output(engine, reference, platform, f"python{base.python}", "-V"))
+            for package, version, arch in re.findall(PACKAGE_LINE, listed, re.MULTILINE)]
+    python = _output(engine, reference, platform, f"python{base.python}", "-V").strip()
     return LockedBase.model_validate({
         "name": name, "platform": platform, "recipe": recipe, "image_id": image.id,
         "digest": PLACEHOLDER, "diff_ids": image.diff_ids,
@@ -98,8 +100,8 @@ def _lock(engine: Engine, base: Base, key: Key, reference: str, recipe: str) -> 
         "source": base.source, "packages": debs})
 
 
-def _output(engine: Engine, reference: str, platform: str, *words: str) -> list[str]:
-    """Return the lines that a program of the base prints; raises LockError where it fails.
+def _output(engine: Engine, reference: str, platform: str, *words: str) -> str:
+    """Return what a program of the base prints; raises LockError where it fails.
 
     Without the image's entry point: NVIDIA's prints a banner of its own on standard output.
     """
@@ -109,4 +111,4 @@ def _output(engine: Engine, reference: str, platform: str, *words: str) -> list[
         raise LockError(f"{words[0]} does not run in the base that was built: "
                         f"{result.stderr.strip() or 'it prints nothing'}",
                         where=str(CUDA_DOCKERFILE), next_step=f"check {CUDA_RECIPE}")
-    return result.stdout.splitlines()
+    return result.stdout

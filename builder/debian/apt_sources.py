@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder import limits
 from builder.errors import UsageError
 
 APT = Path("/etc/apt")
+NAME_ONE = "set SPARKYARD_DEBIAN_MIRROR to a Debian mirror: http://<host>/debian"
 OPTION = re.compile(r"^\[[^\]]*\]\s*")
 
 
@@ -29,16 +31,23 @@ class AptSource:
 
 def read_sources(apt: Path = APT) -> tuple[AptSource, ...]:
     """Return the machine's sources, of deb822 (``*.sources``) and one-line (``*.list``) files."""
-    found: list[AptSource] = []
+    sources: list[AptSource] = []
     for file in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
-        if not file.is_file():
+        if not file.is_file() or file.suffix not in (".sources", ".list"):
             continue
-        text = file.read_text(encoding="utf-8", errors="replace")
-        if file.suffix == ".sources":
-            found.extend(parse_deb822(text))
-        elif file.suffix == ".list":
-            found.extend(parse_lines(text))
-    return tuple(found)
+        parse = parse_deb822 if file.suffix == ".sources" else parse_lines
+        sources.extend(parse(_read(file)))
+    return tuple(sources)
+
+
+def _read(file: Path) -> str:
+    """Return the text of one source file; raises UsageError where it cannot be read."""
+    try:
+        data = limits.read_file(file, limits.CONFIG_BYTES, "list of apt sources")
+    except OSError as error:
+        raise UsageError(f"this list of apt sources cannot be read: {error.strerror}",
+                         where=str(file), next_step=NAME_ONE) from error
+    return data.decode("utf-8", "replace")
 
 
 def parse_deb822(text: str) -> Iterator[AptSource]:
@@ -84,7 +93,7 @@ def debian_mirrors(suite: str, apt: Path = APT) -> tuple[str, str]:
     if main is None:
         raise UsageError(
             "this machine's apt sources name no Debian mirror", where=str(apt),
-            next_step="name one: SPARKYARD_DEBIAN_MIRROR=http://<mirror>/debian")
+            next_step=NAME_ONE)
     main = main.rstrip("/")
     security = archive_uri(sources, f"{suite}-security")
     return main, security or re.sub(r"/debian$", "/debian-security", main)

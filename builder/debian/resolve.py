@@ -46,13 +46,19 @@ def resolve_debs(suite: str, arch: str, packages: Sequence[str], *, where: str
 
 
 def parse_uris(text: str, mirrors: tuple[str, str]) -> tuple[LockedDeb, ...]:
-    """Read the lines of ``apt-get --print-uris``; ``mirrors`` are cut off the addresses."""
+    """Read the lines of ``apt-get --print-uris``; ``mirrors`` are cut off the addresses.
+
+    Raises NetworkError for a package from anywhere else.
+    """
     debs = []
     for line in URI_LINE.finditer(text):
-        uri = line["uri"]
-        path = next(uri.removeprefix(mirror + "/") for mirror in mirrors
-                    if uri.startswith(mirror + "/"))
-        name, version, arch = line["file"].removesuffix(".deb").split("_")
+        path = next((line["uri"].removeprefix(mirror + "/") for mirror in mirrors
+                     if line["uri"].startswith(mirror + "/")), "")
+        parts = line["file"].removesuffix(".deb").split("_")
+        if not path or len(parts) != len(("name", "version", "arch")):
+            raise NetworkError(f"apt names a package that is not on the mirror: {visible(line[0])}",
+                               where=mirrors[0], next_step="check this machine's apt sources")
+        name, version, arch = parts
         debs.append(LockedDeb(name=name, version=_plain(version), arch=arch, path=path,
                               sha256=line["sha256"], size=int(line["size"])))
     return tuple(sorted(debs, key=lambda deb: (deb.name, deb.arch)))

@@ -93,6 +93,11 @@ def test_nvidias_entry_point_is_passed_by() -> None:
     assert [spec.entrypoint for spec in engine.ran] == ["", ""]
 
 
+def test_lines_that_are_no_packages_are_passed_by() -> None:
+    engine = FakeEngine(**{"dpkg-query": "warning: no\nlibc6\t2.41-12\tarm64\n\ngone\t\tarm64\n"})
+    assert [deb.name for deb in make(engine).packages] == ["libc6"]
+
+
 def test_a_registry_out_of_reach_names_the_source_and_another_way() -> None:
     engine = FakeEngine()
     engine.refuses = NetworkError("no route to host")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from builder import limits
 from builder.debian.apt_sources import debian_mirrors, parse_deb822, parse_lines, read_sources
 from builder.errors import UsageError
 
@@ -68,6 +70,34 @@ def test_mirrors_of_a_debian_machine(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_switched_off_source_files_are_not_read(tmp_path: Path) -> None:
     assert read_sources(write(tmp_path, "debian.sources.disabled", DEB822)) == ()
+
+
+def test_a_list_that_cannot_be_one_is_refused_by_its_name(tmp_path: Path) -> None:
+    apt = write(tmp_path, "endless.list", "deb http://mirror.example/debian bookworm main\n")
+    with (apt / "sources.list.d/endless.list").open("ab") as handle:
+        handle.truncate(limits.CONFIG_BYTES + 1)
+    with pytest.raises(UsageError, match="larger than") as caught:
+        read_sources(apt)
+    assert caught.value.where.endswith("endless.list")
+
+
+def test_a_list_that_may_not_be_read_is_refused_by_its_name(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    apt = write(tmp_path, "secret.list", "deb http://mirror.example/debian bookworm main\n")
+    monkeypatch.setattr(limits, "read_file", refuse)
+    with pytest.raises(UsageError, match="Permission denied") as caught:
+        read_sources(apt)
+    assert "SPARKYARD_DEBIAN_MIRROR" in caught.value.next_step
+
+
+def test_pipes_and_devices_among_the_lists_are_not_opened(tmp_path: Path) -> None:
+    apt = write(tmp_path, "debian.sources", DEB822)
+    os.mkfifo(apt / "sources.list.d/pipe.list")
+    (apt / "sources.list.d/zero.list").symlink_to("/dev/zero")
+    assert len(read_sources(apt)) == 2
 
 
 def test_a_named_mirror_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

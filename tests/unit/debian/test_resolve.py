@@ -36,6 +36,14 @@ def test_lines_without_a_sha256_are_no_packages() -> None:
                       MIRRORS) == ()
 
 
+@pytest.mark.parametrize("line", [
+    f"'http://elsewhere.example/pool/x_1_all.deb' x_1_all.deb 1 SHA256:{64 * 'a'}",
+    f"'{MIRRORS[0]}/pool/x.deb' x.deb 1 SHA256:{64 * 'a'}"])
+def test_a_package_from_elsewhere_is_refused(line: str) -> None:
+    with pytest.raises(NetworkError, match="not on the mirror"):
+        parse_uris(line, MIRRORS)
+
+
 def test_apt_is_given_a_folder_of_its_own_and_the_machines_mirror(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """The options are read back as apt would: nothing of this machine's packages is left in."""
