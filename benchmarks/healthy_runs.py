@@ -22,7 +22,7 @@ from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
-from builder.smoke.probes import ask
+from builder.smoke.probes.run import ask
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[1]

@@ -18,6 +18,7 @@ import requests
 
 from builder import cli
 from builder.engine.container import Container
+from builder.smoke import client
 from builder.smoke.watch import Watch
 
 ROOT = Path(__file__).parents[1]
@@ -48,10 +49,10 @@ def timed(owner: Any, name: str, spans: list[Span]) -> None:
 
 def timed_streams(spans: list[Span]) -> None:
     """Let each streamed body leave the spans during which its next line is waited for."""
-    inner = requests.Response.iter_lines
+    inner = client.lines
 
-    def lines(response: requests.Response, *arguments: Any, **options: Any) -> Any:
-        pieces = inner(response, *arguments, **options)
+    def lines(response: requests.Response, *arguments: Any) -> Any:
+        pieces = inner(response, *arguments)
         while True:
             begin = time.perf_counter()
             line = next(pieces, None)
@@ -59,7 +60,7 @@ def timed_streams(spans: list[Span]) -> None:
             if line is None:
                 return
             yield line
-    requests.Response.iter_lines = lines  # type: ignore[method-assign, assignment]
+    client.lines = lines
 
 
 def start_up() -> float:
@@ -74,7 +75,7 @@ def main() -> int:
     """Run and print each part with its share."""
     boot, asked, made, removed = (list[Span]() for _ in range(4))
     timed(Watch, "boot", boot)
-    timed(requests.Session, "request", asked)
+    timed(client.Client, "_send", asked)
     timed_streams(asked)
     timed(Container, "__init__", made)
     timed(Container, "start", made)

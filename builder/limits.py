@@ -28,6 +28,8 @@ SETTINGS_BYTES = 1 * MB  # a small file of our own in the cache: stamp, key, led
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
+SCRIPT_S = 7200.0  # one script in an image: minutes when it is emulated
+STREAM_S = 1800.0  # one streamed answer: 512 tokens, on an emulated machine
 PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received
 
 

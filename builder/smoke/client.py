@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import requests
+import urllib3
+
+from builder.limits import ANSWER_BYTES, STREAM_S, TooMuchError, bounded
+from builder.text import redact
 
 TIMEOUT_S = 300.0
+HEALTH_S = 10.0
+PIECE = 65_536  # bytes that one read may return; it returns what is there
 # A busy vLLM merges the tokens that wait into one chunk: a short answer may rightly be one piece.
 MERGED = 64
 BULK = re.compile(r"_(bucket|created)(\{|$)")  # of no use in a record, and hundreds of lines
@@ -18,6 +25,11 @@ BULK = re.compile(r"_(bucket|created)(\{|$)")  # of no use in a record, and hund
 
 class Unanswered(Exception):  # noqa: N818 - a finding about the server
     """The server did not answer as the API says; the text is what it did instead."""
+
+    def __init__(self, what: str, *, timed_out: bool = False) -> None:
+        """Keep what happened, and whether it was that no whole answer came in time."""
+        super().__init__(what)
+        self.timed_out = timed_out
 
 
 class Client:
@@ -29,15 +41,23 @@ class Client:
         self._session = requests.Session()
         self._session.trust_env = False
 
+    def another(self) -> Client:
+        """Return a client of the same server with a connection of its own, for another thread."""
+        return Client(self.port, self.model)
+
     def healthy(self) -> bool:
         """Say whether ``/health`` answers 200."""
         return self.health() == 200
 
+    def unhealthy(self) -> str:
+        """Return what is wrong where ``/health`` does not answer 200; nothing otherwise."""
+        return "" if self.healthy() else "/health no longer answers 200"
+
     def health(self) -> int:
         """Return the status that ``/health`` answers; 0 where nobody answers."""
         try:
-            return self._session.get(f"{self.base}/health", timeout=10).status_code
-        except requests.RequestException:
+            return self._send("GET", "/health", timeout=HEALTH_S).status_code
+        except Unanswered:
             return 0
 
     def request(self, question: str, **options: Any) -> dict[str, Any]:
@@ -47,19 +67,18 @@ class Client:
 
     def chat(self, body: dict[str, Any], timeout: float = TIMEOUT_S) -> dict[str, Any]:
         """Ask and return the whole answer; raises Unanswered."""
-        answer: dict[str, Any] = self._post(body, timeout=timeout).json()
-        return answer
+        return _object(_text(self._post(body, timeout=timeout)))
 
     def events(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Ask for a stream and yield its chunks; raises Unanswered, also for one cut off."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         with self._post(asked, stream=True) as response:
             for raw in lines(response):
-                line = raw.decode("utf-8")
+                line = raw.decode("utf-8", "replace")
                 if line == "data: [DONE]":
                     return
                 if line.startswith("data: "):
-                    yield json.loads(line[6:])
+                    yield _object(line[6:])
         raise Unanswered("the stream ended without [DONE]")
 
     def assembled(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -78,54 +97,114 @@ class Client:
 
     def metric(self, name: str) -> float:
         """Return a metric of the server, summed over its labels; raises Unanswered."""
-        text = self._send("GET", "/metrics").text
-        found = [line.rsplit(" ", 1)[1] for line in text.splitlines()
-                 if line.split("{")[0].split(" ")[0] == name]
-        if not found:
+        text = _text(self._send("GET", "/metrics"))
+        values = [line.rsplit(" ", 1)[1] for line in text.splitlines()
+                  if line.split("{")[0].split(" ")[0] == name]
+        if not values:
             raise Unanswered(f"/metrics lacks {name}")
-        return sum(float(value) for value in found)
+        return sum(map(float, values))
 
     def metrics(self, prefix: str = "vllm:") -> dict[str, float]:
         """Return the server's counters by name and labels, without the buckets of histograms.
 
         A gauge of Prometheus may be NaN or endless, which is no number of JSON: it is left out.
         """
-        text = self._send("GET", "/metrics").text
+        text = _text(self._send("GET", "/metrics"))
         rows = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(prefix))
-        counted = {row[0]: float(row[1]) for row in rows
+        counted = {row[0]: _number(row[1]) for row in rows
                    if len(row) == 2 and not BULK.search(row[0])}
         return {name: value for name, value in counted.items() if math.isfinite(value)}
 
     def context_length(self) -> int:
         """Return the tokens that a request and its answer may take; raises Unanswered."""
-        models = self._send("GET", "/v1/models").json()["data"]
-        found = next((one for one in models if one["id"] == self.model), None)
-        if not found or not found.get("max_model_len"):
+        models = _object(_text(self._send("GET", "/v1/models"))).get("data")
+        known = next((model for model in models or () if model["id"] == self.model), None)
+        if not known or not known.get("max_model_len"):
             raise Unanswered(f"/v1/models does not say the max_model_len of {self.model}")
-        return int(found["max_model_len"])
+        return int(known["max_model_len"])
 
     def _post(self, body: dict[str, Any], *, stream: bool = False,
               timeout: float = TIMEOUT_S) -> requests.Response:
         response = self._send("POST", "/v1/chat/completions", json=body, stream=stream,
                               timeout=timeout)
         if response.status_code != 200:
-            raise Unanswered(f"status {response.status_code}: {response.text[:500]}")
+            raise Unanswered(f"status {response.status_code}: {_text(response)[:500]}")
         return response
 
-    def _send(self, method: str, path: str, **options: Any) -> requests.Response:
+    def _send(self, method: str, path: str, *, stream: bool = False, timeout: float = TIMEOUT_S,
+              **options: Any) -> requests.Response:
+        """Return a response whose body was read within ``timeout``, or is still to come."""
+        end = time.monotonic() + timeout
         try:
-            return self._session.request(method, self.base + path,
-                                         **{"timeout": TIMEOUT_S, **options})
-        except requests.RequestException as error:
-            raise Unanswered(f"no answer: {error}") from error
+            response = self._session.request(method, self.base + path, stream=True,
+                                             timeout=timeout, allow_redirects=False, **options)
+            if not stream or response.status_code != 200:
+                _read_whole(response, timeout)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError,
+                TooMuchError) as error:
+            raise _unanswered("no whole answer", error, end) from error
+        return response
 
 
-def lines(response: requests.Response) -> Iterator[bytes]:
-    """Yield the lines of a streamed body; a connection that breaks is Unanswered."""
+def lines(response: requests.Response, seconds: float = STREAM_S) -> Iterator[bytes]:
+    """Yield the lines of a streamed body; one that breaks or does not end is Unanswered."""
+    end, rest = time.monotonic() + seconds, b""
     try:
-        yield from response.iter_lines()
-    except requests.RequestException as error:
-        raise Unanswered(f"the stream broke: {error}") from error
+        for piece in bounded(_pieces(response), ANSWER_BYTES, seconds):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line.rstrip(b"\r") for line in whole)
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError,
+            TooMuchError) as error:
+        raise _unanswered("the stream broke", error, end) from error
+    if rest:
+        yield rest
+
+
+def _read_whole(response: requests.Response, seconds: float) -> None:
+    """Read the body within its limits, as requests itself does on first use without any."""
+    try:
+        response._content = b"".join(bounded(_pieces(response), ANSWER_BYTES, seconds))
+        response._content_consumed = True  # type: ignore[attr-defined]
+    except BaseException:
+        response.close()  # the server may still be sending
+        raise
+
+
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    """Yield a body as it comes: a read returns at once with what is there."""
+    while piece := response.raw.read1(PIECE, decode_content=True):
+        yield piece
+
+
+def _text(response: requests.Response) -> str:
+    """Return a body as text: JSON and metrics are UTF-8, whatever the header says or leaves out."""
+    return response.content.decode("utf-8", "replace")
+
+
+def _unanswered(what: str, error: Exception, end: float) -> Unanswered:
+    """Turn the failure of a request into what is said of it; no password is in that."""
+    timed_out = isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError) or (
+        time.monotonic() > end)
+    return Unanswered(f"{what}: {redact(str(error))}", timed_out=timed_out)
+
+
+def _number(text: str) -> float:
+    """Read a number; what is none is not finite."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Read a JSON object; raises Unanswered for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unanswered(f"the answer is not JSON: {text[:200]!r}") from error
+    if not isinstance(value, dict):
+        raise Unanswered(f"the answer is not a JSON object: {text[:200]!r}")
+    return value
 
 
 def assemble(events: Iterator[dict[str, Any]]) -> dict[str, Any]:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from builder import process
 from builder.engine.client import Container, RunSpec
 from builder.gate.rules import rules
+from builder.limits import SCRIPT_S, TooMuchError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.record.check import Check, OnCheck, Status, ignore
 from builder.smoke.container_end import LifeEvents, describe_end, running
 from builder.smoke.models import Run
 from builder.smoke.probes import degenerate
-from builder.smoke.probes.cases import SHORT, Case, battery
+from builder.smoke.probes.cases import SHORT, AnswerCase, battery
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
@@ -49,7 +50,7 @@ def generate(run: Run, log: list[str], on_check: OnCheck) -> list[Check]:
 
 
 def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
-    """Return what the scripts are told."""
+    """Return what the scripts read from ``spec.json``: what to expect and what to ask."""
     packages = ["torch", "transformers", "vllm"]
     packages += ["flashinfer"] if lock.wheel("flashinfer-python") else []
     return {
@@ -62,10 +63,10 @@ def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
     }
 
 
-def short_texts() -> list[Case]:
+def short_texts() -> list[AnswerCase]:
     """Return the cases of the battery that need no server: one short answer in words each."""
     return [case for case in battery().cases
-            if case.kind == "answer" and case.needs == "text" and case.max_tokens <= SHORT
+            if isinstance(case, AnswerCase) and case.needs == "text" and case.max_tokens <= SHORT
             and not case.stream and not case.options]
 
 
@@ -100,22 +101,36 @@ def run_scripts(box: Container, events: LifeEvents, scripts: Sequence[str], log:
 
     for name in scripts:
         started = time.monotonic()
-        with box.stream_exec(["python", f"{FOLDER}/{name}"]) as child:
-            assert child.stdout is not None
-            for raw in child.stdout:
-                line = raw.decode("utf-8", "replace").rstrip("\r\n")
-                found = parse(line)
-                if found:
-                    keep(found)
-                elif line:
-                    log.append(line)
-            status = child.wait()
-        if status != 0:
-            why = describe_end(box, events, "the container") or f"it ended with status {status}"
+        problem = _run_script(box, name, log, keep)
+        if problem:
+            why = describe_end(box, events, "the container") or problem
             keep(Check(check=f"{name} runs to its end", status=Status.FAIL,
                        detail=f"{why}: {' | '.join(log[-3:])}",
                        seconds=time.monotonic() - started))
     return checks
+
+
+def _run_script(box: Container, name: str, log: list[str], keep: OnCheck) -> str:
+    """Run one script and keep its results; return why it did not reach its end, or nothing."""
+    with box.stream_exec(["python", f"{FOLDER}/{name}"]) as child:
+        overdue = threading.Timer(SCRIPT_S, child.kill)
+        overdue.start()
+        try:
+            for raw in process.lines(child):
+                line = raw.rstrip("\r")
+                if check := parse(line):
+                    keep(check)
+                elif line:
+                    log.append(line)
+            status = child.wait()
+        except TooMuchError as error:
+            return f"it printed {error}"
+        finally:
+            in_time = overdue.is_alive()
+            overdue.cancel()
+    if not in_time:
+        return f"it did not end within {SCRIPT_S:.0f} s"
+    return f"it ended with status {status}" if status else ""
 
 
 def parse(line: str) -> Check | None:
@@ -125,5 +140,5 @@ def parse(line: str) -> Check | None:
     try:
         raw: Mapping[str, Any] = json.loads(line[3:])
         return Check.model_validate(raw)
-    except (json.JSONDecodeError, ValidationError):
+    except (ValueError, RecursionError):  # pydantic's own is a ValueError
         return None

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from builder.engine.client import Container
+from builder.limits import TooMuchError
 
 LINE = 65_536  # characters of one line that are kept: a longer one is no text for people
 
@@ -23,10 +24,15 @@ class Log:
         self._thread.start()
 
     def _follow(self) -> None:
-        for raw in self._box.logs(follow=True):
-            line = raw[:LINE]
-            self.lines.append(line)
-            self._fresh.put(line)
+        try:
+            for raw in self._box.logs(follow=True):
+                self._keep(raw[:LINE])
+        except TooMuchError as error:
+            self._keep(f"[sparkyard] the log is no longer followed: {error}")
+
+    def _keep(self, line: str) -> None:
+        self.lines.append(line)
+        self._fresh.put(line)
 
     def fresh(self, wait: float) -> Iterator[str]:
         """Yield the new lines, waiting ``wait`` seconds for the first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+from builder import console
 from builder.engine.client import Container, RunSpec
 from builder.recipes.launch import (
     COMPILE_CACHE,
@@ -14,7 +15,7 @@ from builder.recipes.launch import (
     served_path,
     server_command,
 )
-from builder.recipes.models import Recipe
+from builder.recipes.models import FOLDER, Recipe
 from builder.record.check import OnCheck, Status
 from builder.record.gpu import gpus_in
 from builder.smoke.client import Client, Unanswered
@@ -22,12 +23,15 @@ from builder.smoke.container_end import LifeEvents, running
 from builder.smoke.log import Log
 from builder.smoke.log_lines import log_checks
 from builder.smoke.models import Observations, Run
-from builder.smoke.probes import ask
+from builder.smoke.probes.run import ask
 from builder.smoke.readiness import Boot
 from builder.smoke.template import TEMPLATE, template_check, template_copies
 from builder.smoke.watch import Watch, await_health, still_healthy
 
 HEALTH_WITHIN_S = 30.0
+# Flags of vLLM by which a recipe decides itself whether and how the model is compiled.
+CHOOSES_COMPILATION = ("--enforce-eager", "--compilation-config", "-cc", "-O",
+                       "--optimization-level")
 LOG_END_WITHIN_S = 10.0  # for the last lines of a server whose container was removed
 
 
@@ -59,6 +63,8 @@ def booted(run: Run, observed: Observations, on_check: OnCheck
 
     The boot is a check of its own, handed to ``on_check``.
     """
+    if hint := slow_boot(run):
+        console.info(f"  {hint}")
     with start_server(run) as (box, events):
         observed.gpus = gpus_in(box) if run.cell.is_cuda else ()
         watch = Watch(box, events, Log(box, observed.log),
@@ -70,6 +76,21 @@ def booted(run: Run, observed: Observations, on_check: OnCheck
             client = Client(box.published_port(PORT), run.recipe.model.name)
             await_health(client, HEALTH_WITHIN_S)
         yield watch, client
+
+
+def slow_boot(run: Run) -> str:
+    """Say before the boot what will take long in it, and how to leave that out; or nothing."""
+    words = run.recipe.serve
+    if any(word.startswith(CHOOSES_COMPILATION) for word in words):
+        return ""
+    compiles = ("the server compiles the model before it answers (torch.compile): that took 8 "
+                "minutes on two CPU cores")
+    if run.cell.is_cuda:
+        compiles = ("the server compiles the model and captures CUDA graphs before it answers: "
+                    "minutes the first time, less when it finds its compile cache")
+    emulated = ", and many times as long under emulation" if run.emulated else ""
+    return (f'{compiles}{emulated}. To test without: add "--enforce-eager" to serve in '
+            f"{FOLDER}/{run.recipe.name}.toml")
 
 
 def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents]]:

@@ -26,7 +26,7 @@ from builder.recipes.launch import PORT
 from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
-from builder.smoke.probes import ask
+from builder.smoke.probes.run import ask
 from builder.smoke.processes import look_into
 from builder.smoke.watch import Watch, still_healthy
 from builder.workspace import open_workspace

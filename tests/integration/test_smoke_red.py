@@ -25,8 +25,8 @@ from builder.engine.client import Container, Engine, RunSpec
 from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
-from builder.smoke.probes import run
 from builder.smoke.probes.cases import battery
+from builder.smoke.probes.run import run
 from tests.fixtures.broken_checkpoints import break_checkpoint
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from builder.model import Frozen
 from builder.recipes.models import Capabilities
@@ -22,8 +22,6 @@ from builder.smoke.probes.pictures import Picture, data_url
 FILE = Path(__file__).with_name("battery.json")
 PICTURE = "picture:"  # the URL of a picture of the battery, drawn when it is asked
 SHORT = 512  # tokens: a real model explains where the tiny one states
-Kind = Literal["answer", "twice", "loop", "together", "logprobs", "refused", "cancelled",
-               "filled", "overfull", "survived", "counted"]
 Need = Literal["text", "tools", "reasoning", "vision", "general"]
 
 
@@ -51,39 +49,21 @@ class Fill(Frozen):
     def text(self, count: int) -> str:
         """Return so many sentences, with the needles among them."""
         parts = [self.sentences[number % len(self.sentences)] for number in range(count)]
-        for needle in sorted(self.needles, key=lambda one: -one.at):
+        for needle in sorted(self.needles, key=lambda needle: -needle.at):
             parts.insert(round(needle.at * count), needle.text)
         return " ".join(parts)
 
 
-class Case(Frozen):
+class _Case(Frozen):
     """One probe, for models that have what it ``needs`` and not what they are to be ``lacking``.
 
-    ``contains`` are texts that the answer holds, or of several spellings one; ``order`` are texts
-    of which each comes after the one before. ``results`` are what the tools of a loop return, turn
-    by turn; ``times`` is how many requests run together; ``options`` are fields of the request;
-    ``ends`` are the finish reasons of an answer in words.
+    One that is not ``general`` expects what only the embedded tiny model was trained to say.
     """
 
     name: str
-    kind: Kind = "answer"
     needs: Need = "text"
     lacking: Need | None = None
     general: bool = True
-    messages: tuple[dict[str, Any], ...] = ()
-    tools: tuple[str, ...] = ()
-    stream: bool = False
-    thinking: bool = False
-    max_tokens: int = SHORT
-    contains: tuple[str | tuple[str, ...], ...] = ()
-    order: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    ends: tuple[str, ...] = ("stop",)
-    calls: tuple[Call, ...] = ()
-    results: tuple[tuple[str, ...], ...] = ()
-    times: int = 1
-    fill: Fill | None = None
-    options: Mapping[str, Any] = {}
 
     def inapplicable(self, able: Capabilities) -> str:
         """Return why the case is not for a model that is able to so much; nothing where it is."""
@@ -98,17 +78,128 @@ class Case(Frozen):
         return ""
 
 
+class _Request(_Case):
+    """A case that sends one chat request of its own; ``options`` are fields of that request."""
+
+    messages: tuple[dict[str, Any], ...] = ()
+    max_tokens: int = SHORT
+    options: Mapping[str, Any] = {}
+
+
+class _Judged(_Request):
+    """A case whose answer is judged.
+
+    ``contains`` are texts that the answer holds, or of several spellings one; ``ends`` are the
+    finish reasons of an answer in words.
+    """
+
+    contains: tuple[str | tuple[str, ...], ...] = ()
+    ends: tuple[str, ...] = ("stop",)
+
+
+class AnswerCase(_Judged):
+    """One answer, whole or as a stream: text, tool calls, reasoning, structured output.
+
+    ``order`` are texts of which each comes after the one before, ``lacks`` texts that must not
+    come; ``calls`` are the tool calls that must come instead of words.
+    """
+
+    kind: Literal["answer"]
+    tools: tuple[str, ...] = ()
+    stream: bool = False
+    thinking: bool = False
+    order: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+
+class TwiceCase(_Judged):
+    """The same question again, as a stream and beside ``times`` others: one answer to all."""
+
+    kind: Literal["twice"]
+    times: int
+
+
+class LogprobsCase(_Judged):
+    """An answer with the log probability of each token."""
+
+    kind: Literal["logprobs"]
+
+
+class LoopCase(_Judged):
+    """An agent's loop: ``results`` are what the tools return, turn by turn, to ``calls``."""
+
+    kind: Literal["loop"]
+    tools: tuple[str, ...]
+    calls: tuple[Call, ...]
+    results: tuple[tuple[str, ...], ...]
+
+
+class FilledCase(_Judged):
+    """A question after so much text that most of the context is full."""
+
+    kind: Literal["filled"]
+    fill: Fill
+
+
+class OverfullCase(_Request):
+    """A question after more text than the context holds."""
+
+    kind: Literal["overfull"]
+    fill: Fill
+
+
+class RefusedCase(_Request):
+    """What is no valid request, and must be refused."""
+
+    kind: Literal["refused"]
+
+
+class SurvivedCase(_Request):
+    """What may be too much: it may be answered or refused, the server lives on."""
+
+    kind: Literal["survived"]
+
+
+class CancelledCase(_Request):
+    """A stream that is left after its first piece."""
+
+    kind: Literal["cancelled"]
+
+
+class CountedCase(_Request):
+    """The same question ``times`` at once, compared with the server's counters."""
+
+    kind: Literal["counted"]
+    times: int
+
+
+class TogetherCase(_Case):
+    """So many of the battery's plain questions at once."""
+
+    kind: Literal["together"]
+    times: int
+
+
+Filling = FilledCase | OverfullCase
+Requesting = (AnswerCase | TwiceCase | LogprobsCase | LoopCase | Filling | RefusedCase
+              | SurvivedCase | CancelledCase | CountedCase)
+Case = Requesting | TogetherCase
+
+
 class Battery(Frozen):
     """The tools and the pictures by name, and the cases in the order in which they run."""
 
     tools: Mapping[str, dict[str, Any]]
     pictures: Mapping[str, Picture]
-    cases: tuple[Case, ...]
+    cases: tuple[Annotated[Case, Field(discriminator="kind")], ...]
 
     @model_validator(mode="after")
     def _names_exist(self) -> Battery:
         for case in self.cases:
-            names = {*case.tools, *(call.name for call in case.calls)}
+            names: set[str] = set()
+            if isinstance(case, AnswerCase | LoopCase):
+                names = {*case.tools, *(call.name for call in case.calls)}
             if unknown := names - set(self.tools) | pictures_of(case) - set(self.pictures):
                 raise ValueError(f"{case.name}: there is no {', '.join(sorted(unknown))}")
         return self
@@ -121,17 +212,22 @@ def battery() -> Battery:
 
 
 def plain(case: Case, model: str) -> dict[str, Any]:
-    """Return the chat request of a case, decoded greedily, its pictures by name."""
+    """Return the chat request of a case, decoded greedily, its pictures by name.
+
+    A case that asks others of the battery at once has none of its own: no messages are in it.
+    """
+    if isinstance(case, TogetherCase):
+        return {"model": model, "temperature": 0, "max_tokens": SHORT, "messages": []}
     asked: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": case.max_tokens,
                              "messages": list(case.messages), **case.options}
-    if case.tools:
+    if isinstance(case, AnswerCase | LoopCase) and case.tools:
         asked["tools"] = [battery().tools[name] for name in case.tools]
-    if case.needs == "reasoning":
+    if isinstance(case, AnswerCase) and case.needs == "reasoning":
         asked["chat_template_kwargs"] = {"enable_thinking": case.thinking}
     return asked
 
 
-def body(case: Case, model: str) -> dict[str, Any]:
+def body(case: Requesting, model: str) -> dict[str, Any]:
     """Return the chat request of a case with its pictures drawn."""
     asked = plain(case, model)
     asked["messages"] = [{**message, "content": [_drawn(part) for part in message["content"]]}
@@ -142,6 +238,8 @@ def body(case: Case, model: str) -> dict[str, Any]:
 
 def pictures_of(case: Case) -> set[str]:
     """Return the names of the pictures that a case shows."""
+    if isinstance(case, TogetherCase):
+        return set()
     urls = (part["image_url"]["url"] for message in case.messages
             for part in message.get("content") or () if isinstance(part, dict)
             and part["type"] == "image_url")

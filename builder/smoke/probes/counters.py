@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 
 from builder.smoke.client import Client
-from builder.smoke.probes.at_once import at_once
-from builder.smoke.probes.cases import Case, body
-from builder.smoke.probes.said import Asked
+from builder.smoke.probes.cases import CancelledCase, CountedCase, body
+from builder.smoke.probes.outcome import ProbeResult, at_once
 
 FREE_WITHIN_S = 15.0
 LOOK_EVERY_S = 0.2
@@ -19,32 +18,33 @@ USAGE = "vllm:kv_cache_usage_perc"
 IDLE = {RUNNING: 0.0, WAITING: 0.0, USAGE: 0.01}  # the most that an idle server shows
 
 
-def cancelled(client: Client, case: Case) -> Asked:
+def cancelled(client: Client, case: CancelledCase) -> ProbeResult:
     """Leave a stream after its first piece: the server is idle soon after."""
     before = client.metric(PROMPT)
     client.abandon(body(case, client.model))
     if busy := settled(lambda: not_idle(client)):
-        return "", f"{busy}, {FREE_WITHIN_S:.0f} s after the stream was left"
+        return ProbeResult("", f"{busy}, {FREE_WITHIN_S:.0f} s after the stream was left")
     if client.metric(PROMPT) <= before:
-        return "", f"{PROMPT} did not move"
-    return "the slot is free", ""
+        return ProbeResult("", f"{PROMPT} did not move")
+    return ProbeResult("the slot is free")
 
 
-def counted(client: Client, case: Case) -> Asked:
+def counted(client: Client, case: CountedCase) -> ProbeResult:
     """Ask ``times`` at once: the counters move by exactly what the answers say of themselves."""
     if busy := settled(lambda: not_idle(client)):
-        return "", f"{busy}, before anything was asked"
+        return ProbeResult("", f"{busy}, before anything was asked")
     before = {name: client.metric(name) for name in (SUCCESS, PROMPT, GENERATED)}
     got = at_once(lambda _: Client(client.port, client.model).chat(body(case, client.model)),
                   range(case.times))
     used = [answer["usage"] for answer in got]
-    moved = {SUCCESS: case.times, PROMPT: sum(one["prompt_tokens"] for one in used),
-             GENERATED: sum(one["completion_tokens"] for one in used)}
+    moved = {SUCCESS: case.times, PROMPT: sum(usage["prompt_tokens"] for usage in used),
+             GENERATED: sum(usage["completion_tokens"] for usage in used)}
     wrong = settled(lambda: "; ".join(
         f"{name} moved by {now - before[name]:g} and not by {moved[name]}" for name in moved
         if (now := client.metric(name)) - before[name] != moved[name]))
     wrong = wrong or settled(lambda: not_idle(client))
-    return ", ".join(f"{name.removeprefix('vllm:')} +{by}" for name, by in moved.items()), wrong
+    return ProbeResult(", ".join(f"{name.removeprefix('vllm:')} +{by}"
+                                 for name, by in moved.items()), wrong)
 
 
 def not_idle(client: Client) -> str:

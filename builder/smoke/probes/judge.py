@@ -1,66 +1,81 @@
-"""Hold one answer against its case: text, end, counts, tool calls, reasoning."""
+"""Compare one answer with its case: text, end, counts, tool calls, reasoning."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from builder.smoke.probes.cases import Call, Case, battery
+from builder.smoke.probes.cases import (
+    AnswerCase,
+    Call,
+    FilledCase,
+    LogprobsCase,
+    TwiceCase,
+    battery,
+)
 from builder.smoke.probes.degenerate import degenerate, leaked
 
+Judged = AnswerCase | TwiceCase | LogprobsCase | FilledCase
 
-def judge(case: Case, answer: dict[str, Any]) -> str:
+
+def judge(case: Judged, answer: dict[str, Any]) -> str:
     """Return everything that is wrong with a chat answer, or nothing."""
     return "; ".join(problems(case, answer))
 
 
-def problems(case: Case, answer: dict[str, Any]) -> Iterator[str]:
+def problems(case: Judged, answer: dict[str, Any]) -> Iterator[str]:
     """Yield each thing that is wrong with a chat answer."""
     choice, usage = answer["choices"][0], answer["usage"]
     message = choice["message"]
     calls = message.get("tool_calls") or []
-    ends = ("tool_calls", "stop") if calls and case.stream else (
-        "tool_calls",) if calls else case.ends
+    ends = case.ends
+    if calls:
+        streamed = isinstance(case, AnswerCase) and case.stream
+        ends = ("tool_calls", "stop") if streamed else ("tool_calls",)
     if choice["finish_reason"] not in ends:
         yield f"it ended with {choice['finish_reason']!r}, not {ends[0]!r}"
     if not 0 < usage["completion_tokens"] <= case.max_tokens:
         yield f"usage counts {usage['completion_tokens']} tokens"
-    yield from of_text(case, message.get("content") or "")
-    yield from of_calls(case, calls)
-    if case.needs == "reasoning":
+    expected = case.calls if isinstance(case, AnswerCase) else ()
+    text = message.get("content") or ""
+    yield from of_text(text)
+    if not text and not expected:
+        yield "the content is empty"
+    yield from of_expectation(case, text)
+    yield from of_calls(expected, calls)
+    if isinstance(case, AnswerCase) and case.needs == "reasoning":
         yield from of_reasoning(case, message)
 
 
-def of_text(case: Case, text: str) -> Iterator[str]:
-    """Yield what is wrong with the text itself."""
+def of_text(text: str) -> Iterator[str]:
+    """Yield what is wrong with the text, whatever was asked."""
     if found := degenerate(text):
         yield found
     if tag := leaked(text):
         yield f"tag {tag!r} leaks into the content"
-    if not text and not case.calls:
-        yield "the content is empty"
-    yield from missing(case, text.casefold())
-    yield from (f"refused {word!r} in the answer" for word in case.lacks if word in text)
+
+
+def of_expectation(case: Judged, text: str) -> Iterator[str]:
+    """Yield what an answer should hold and does not, or not in order, or should not hold."""
+    folded = text.casefold()
+    for wanted in case.contains:
+        words = (wanted,) if isinstance(wanted, str) else wanted
+        if not any(word.casefold() in folded for word in words):
+            yield f"expected {' or '.join(map(repr, words))} in the answer"
+    if isinstance(case, AnswerCase):
+        places = [folded.find(word.casefold()) for word in case.order]
+        if -1 in places or places != sorted(places):
+            yield f"expected {', '.join(case.order)} in this order"
+        yield from (f"refused {word!r} in the answer" for word in case.lacks if word in text)
     schema = case.options.get("response_format", {}).get("json_schema", {}).get("schema")
     if schema:
         yield from (f"structured output: {wrong}" for wrong in invalid(text, schema))
 
 
-def missing(case: Case, text: str) -> Iterator[str]:
-    """Yield what an answer, in lower case, should hold and does not, or not in that order."""
-    for wanted in case.contains:
-        words = (wanted,) if isinstance(wanted, str) else wanted
-        if not any(word.casefold() in text for word in words):
-            yield f"expected {' or '.join(map(repr, words))} in the answer"
-    places = [text.find(word.casefold()) for word in case.order]
-    if -1 in places or places != sorted(places):
-        yield f"expected {', '.join(case.order)} in this order"
-
-
-def of_reasoning(case: Case, message: dict[str, Any]) -> Iterator[str]:
+def of_reasoning(case: AnswerCase, message: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the reasoning, which servers call by one of two names."""
     thought = message.get("reasoning") or message.get("reasoning_content") or ""
     if case.thinking and not thought.strip():
@@ -73,14 +88,14 @@ def of_reasoning(case: Case, message: dict[str, Any]) -> Iterator[str]:
         yield f"reasoning: {found}"
 
 
-def of_calls(case: Case, calls: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what is wrong with the tool calls: number, names, JSON, schema, doubled signs."""
+def of_calls(expected: Sequence[Call], calls: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong with the tool calls: number, names, JSON, schema, doubled characters."""
     made = [call["function"] for call in calls]
-    if [call["name"] for call in made] != [call.name for call in case.calls]:
-        yield (f"expected calls of {[call.name for call in case.calls]}, "
+    if [call["name"] for call in made] != [call.name for call in expected]:
+        yield (f"expected calls of {[call.name for call in expected]}, "
                f"got {[call['name'] for call in made]}")
         return
-    for wanted, call in zip(case.calls, made, strict=True):
+    for wanted, call in zip(expected, made, strict=True):
         yield from of_arguments(wanted, call["arguments"])
 
 

@@ -27,8 +27,30 @@ RECIPE = load_recipe(ROOT, "tiny-gemma4")
 class Here:
     """A container whose commands run on this machine."""
 
-    def exec(self, command: list[str], *, stdin: bytes) -> process.Result:
-        return process.run([sys.executable, *command[1:]], stdin=stdin, check=False)
+    def exec(self, command: list[str], *, stdin: bytes, timeout: float) -> process.Result:
+        return process.run([sys.executable, *command[1:]], stdin=stdin, check=False,
+                           timeout=timeout)
+
+
+class Silent:
+    """A container whose engine answers ``text`` with status 0, or not in time."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def exec(self, command: list[str], *, stdin: bytes, timeout: float) -> process.Result:
+        result = process.Result(tuple(command), 0, self.text or "", "")
+        if self.text is None:
+            raise process.CommandError(result)
+        return result
+
+
+@pytest.mark.parametrize("text", ["", "\n", "[]", "{}", '{"where": "x"}', "[" * 99, None,
+                                  '{"where": 1, "digests": 2}'])
+def test_an_engine_that_answers_nothing_is_no_traceback(text: str | None) -> None:
+    found = template_check(cast(Container, Silent(text)), RECIPE, "/model")
+    assert found.status is Status.FAIL
+    assert found.detail.startswith("it cannot be read: ")
 
 
 def look(model: Path | str) -> Any:

@@ -101,6 +101,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused(picture: dict[str, Any], word
 
 def test_a_case_cannot_show_what_is_not_there() -> None:
     part = {"type": "image_url", "image_url": {"url": "picture:castle"}}
-    case = {"name": "x", "messages": [{"role": "user", "content": [part]}], "tools": ["hammer"]}
+    case = {"name": "x", "kind": "answer", "tools": ["hammer"],
+            "messages": [{"role": "user", "content": [part]}]}
     with pytest.raises(ValueError, match="x: there is no castle, hammer"):
         Battery.model_validate({"tools": {}, "pictures": {}, "cases": [case]})

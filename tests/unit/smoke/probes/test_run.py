@@ -9,9 +9,10 @@ import pytest
 
 from builder.recipes.models import Capabilities
 from builder.record.check import Status, passed
-from builder.smoke.client import Client, Unanswered, assemble
-from builder.smoke.probes import ask, counters, run
+from builder.smoke.client import Client, Unanswered
+from builder.smoke.probes import counters
 from builder.smoke.probes.cases import Case, battery
+from builder.smoke.probes.run import UNASKED, ask, run
 from tests.unit.fake_openai import Fake, Message, serving
 
 TINY = Capabilities(general=False, tools=True, reasoning=True)
@@ -221,12 +222,34 @@ def test_a_request_shows_its_pictures_by_name(served: tuple[Client, Fake]) -> No
 def test_a_server_that_never_answers_ends_the_questions(
         served: tuple[Client, Fake], monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(body: dict[str, Any]) -> dict[str, Any]:
-        raise Unanswered("no answer: Read timed out. (read timeout=300.0)")
+        raise Unanswered("no whole answer", timed_out=True)
     monkeypatch.setattr(served[0], "chat", silent)
-    first, *others = ask(served[0], TINY)
+    checks = ask(served[0], TINY)
+    first, last = checks[0], checks[-1]
     assert first.status is Status.FAIL
-    assert {one.detail for one in others} - set(beyond(TINY).values()) == {
-        "not asked: the server hangs"}
+    assert (last.check, last.status) == (UNASKED, Status.NOT_APPLICABLE)
+    assert "the server hangs" in last.detail
+    assert {check.detail for check in checks[1:-1]} <= set(beyond(TINY).values())
+
+
+def test_a_dead_server_fills_one_row_that_says_how_many_were_not_asked(
+        served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.status = lambda number: 500
+    checks = ask(client, TINY, gone=lambda: "the engine died: a reason")
+    able = len(battery().cases) - len(beyond(TINY))
+    assert [check.check for check in checks if check.detail.endswith("a reason")] == [UNASKED]
+    assert checks[-1].detail == (
+        f"{able - 1} of the battery's questions were not asked: the engine died: a reason")
+    assert len(checks) == len(beyond(TINY)) + 2
+
+
+def test_a_failure_alone_ends_nothing(served: tuple[Client, Fake]) -> None:
+    """Words in an answer are no sign of a hang: only the requests themselves can time out."""
+    client, fake = served
+    fake.fault = content("it timed out, it timed out")
+    checks = ask(client, TINY)
+    assert UNASKED not in {check.check for check in checks}
 
 
 def test_another_answer_at_temperature_0_is_caught(served: tuple[Client, Fake]) -> None:
@@ -245,17 +268,17 @@ def test_one_500_in_ten_is_flaky_and_no_pass(served: tuple[Client, Fake]) -> Non
     assert not passed(checks)
 
 
-@pytest.mark.parametrize(("tokens", "whole"), [(8, True), (65, False)])
-def test_a_long_stream_in_one_piece_is_none_but_a_busy_server_merges_short_ones(
-        tokens: int, whole: bool) -> None:
-    chunks = [{"choices": [{"delta": {"content": "A story."}, "finish_reason": "stop"}]},
-              {"choices": [], "usage": {"completion_tokens": tokens}}]
-    if whole:
-        assert assemble(iter(chunks))["choices"][0]["message"]["content"] == "A story."
-    else:
-        with pytest.raises(Unanswered, match="one piece"):
-            assemble(iter(chunks))
-
-
 def test_nobody_there_is_a_failure_not_a_traceback() -> None:
-    assert "Unanswered" in fails(Client(1, "tiny"), "text: code")
+    assert "no whole answer: " in fails(Client(1, "tiny"), "text: code")
+
+
+@pytest.mark.parametrize("name", [case.name for case in battery().cases])
+def test_an_answer_of_another_shape_fails_in_words(served: tuple[Client, Fake], name: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever JSON object a server answers, there is a check and no traceback."""
+    client, _ = served
+    for strange in ({}, {"choices": []}, {"choices": [{"message": None}], "usage": 7},
+                    {"choices": "text", "usage": None}):
+        monkeypatch.setattr(Client, "chat", lambda *_, strange=strange, **__: strange)
+        monkeypatch.setattr(Client, "events", lambda *_, strange=strange: iter([strange]))
+        assert run(client, case(name)).status in Status

@@ -1,12 +1,13 @@
-"""Questions at the same moment: really together, in order, and cut off without waiting."""
+"""Answers as text; questions at the same moment: together, in order, cut off without waiting."""
 
 from __future__ import annotations
 
+import time
 from threading import Barrier, Event
 
 import pytest
 
-from builder.smoke.probes.at_once import at_once
+from builder.smoke.probes.outcome import answer_text, at_once
 
 
 def test_all_are_asked_together_and_come_back_in_order() -> None:
@@ -28,6 +29,7 @@ def test_a_failure_is_raised_when_the_others_are_done() -> None:
             failed.set()
             raise ValueError("no")
         failed.wait(30)
+        time.sleep(0.2)  # long after the failure: who did not wait would be back by now
         done.append(number)
 
     with pytest.raises(ValueError, match="no"):
@@ -36,16 +38,28 @@ def test_a_failure_is_raised_when_the_others_are_done() -> None:
 
 
 def test_an_interruption_waits_for_nobody() -> None:
-    never, asked = Event(), Event()
+    """The other question is still unanswered when the interruption has come through."""
+    answered, asked, release = Event(), Event(), Event()
 
     def ask(number: int) -> None:
         if number == 0:
             asked.wait(30)
             raise KeyboardInterrupt
         asked.set()
-        never.wait(30)
+        release.wait(10)
+        answered.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        at_once(ask, range(2))
-    assert not never.is_set()  # it came back while the other still waited
-    never.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            at_once(ask, range(2))
+        assert asked.is_set()
+        assert not answered.is_set(), "the interruption waited for an answer"
+    finally:
+        release.set()
+
+
+@pytest.mark.parametrize(("message", "text"), [
+    ({"content": "Paris"}, "Paris"), ({"content": None}, '""'),
+    ({"content": "", "tool_calls": [{"id": "ä"}]}, '[{"id": "ä"}]')])
+def test_an_answer_as_text(message: dict[str, object], text: str) -> None:
+    assert answer_text({"choices": [{"message": message}]}) == text
