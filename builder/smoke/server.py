@@ -15,7 +15,8 @@ from builder.recipes.launch import (
     served_path,
     server_command,
 )
-from builder.recipes.models import FOLDER, Recipe
+from builder.recipes.load import FOLDER
+from builder.recipes.models import Recipe
 from builder.record.check import OnCheck, Status
 from builder.record.gpu import gpus_in
 from builder.smoke.client import Client, Unanswered
