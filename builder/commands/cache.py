@@ -1,50 +1,55 @@
-"""``sparkyard cache``: what the cache folder holds, and removing what nobody has needed lately."""
+"""Show what the cache folder holds, or remove what nobody has needed lately."""
 
 from __future__ import annotations
 
 import argparse
+import math
 
 from builder import console
-from builder.errors import UsageError
 from builder.files import free_bytes
 from builder.locking.lock import lock_path, read_lock
+from builder.record.expired import KEEP_PER_CELL, expired
 from builder.store.content_store import Store
-from builder.store.prune import held, remove, unneeded
+from builder.store.prune import Removable, removable, remove, usage
 from builder.workspace import Workspace, open_workspace
 
 DEFAULT_DAYS = 14.0
+MOST_DAYS = 36_500.0
+EPILOG = f"""`prune` removes wheels that no lock of this checkout names, layers, partial downloads,
+records and logs. Of the records it keeps the newest {KEEP_PER_CELL} of each cell, and for each
+image the last of each level, which its tag depends on. Images on the engine are not touched."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "cache", help="show what the cache holds, or prune it", description=__doc__)
-    parser.add_argument("action", nargs="?", choices=("show", "prune"), default="show")
-    parser.add_argument("--days", type=float, default=DEFAULT_DAYS, metavar="N",
+        "cache", help="show what the cache holds, or prune it", description=__doc__, epilog=EPILOG)
+    parser.add_argument("action", nargs="?", choices=("show", "prune"), default="show",
+                        help="what to do (default: %(default)s)")
+    parser.add_argument("--days", type=_days, default=DEFAULT_DAYS, metavar="N",
                         help="prune what was not used for N days (default: %(default)g)")
     parser.add_argument("--all", action="store_true",
-                        help="prune every wheel, layer and cut-off download, needed or not")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+                        help="prune every wheel, layer and partial download, needed or not")
+    parser.add_argument("--dry-run", action="store_true",
+                        help="only say what would be removed")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Show the cache, or prune it and say what that freed."""
-    workspace = open_workspace(options.matrix)
-    store = Store(workspace.cache)
+    looks_only = options.action == "show" or options.dry_run
+    workspace = open_workspace(options.matrix, make_cache=not looks_only)
     if options.action == "show":
-        _show(store)
+        _show(workspace)
         return 0
-    if options.days < 0:
-        raise UsageError("--days must not be negative", where="command line")
-    locked = set[str]() if options.all else locked_digests(workspace)
-    items = unneeded(store, locked, -1.0 if options.all else options.days)
+    items = _items(workspace, options.days, everything=options.all)
     if not options.dry_run:
-        remove(store, items)
+        remove(Store(workspace.cache), items)
     for item in items:
         console.debug(f"{item.what}: {console.size(item.size)}")
     verb = "would free" if options.dry_run else "freed"
-    console.info(f"{verb} {console.size(sum(item.size for item in items))} in {len(items)} files")
+    files = sum(len(item.paths) for item in items)
+    console.info(f"{verb} {console.size(sum(item.size for item in items))} in {files} files")
     return 0
 
 
@@ -57,7 +62,25 @@ def locked_digests(workspace: Workspace) -> set[str]:
     return {wheel.sha256 for path in paths if path.exists() for wheel in read_lock(path).wheels}
 
 
-def _show(store: Store) -> None:
-    rows = [(one.name, one.files, console.size(one.size)) for one in held(store.root)]
-    console.table(f"{store.root} ({console.size(free_bytes(store.root))} free)",
+def _items(workspace: Workspace, days: float, *, everything: bool) -> list[Removable]:
+    locked = set[str]() if everything else locked_digests(workspace)
+    return [*removable(workspace.cache, locked, -1.0 if everything else days),
+            *expired(workspace.cache, days)]
+
+
+def _days(text: str) -> float:
+    """Read a number of days from the command line; refuses what is no span of time."""
+    try:
+        days = float(text)
+    except ValueError:
+        days = math.nan
+    if not 0 <= days <= MOST_DAYS:  # false for nan, too
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {MOST_DAYS:g}")
+    return days
+
+
+def _show(workspace: Workspace) -> None:
+    rows = [(folder.name, folder.files, console.size(folder.size))
+            for folder in usage(workspace.cache)]
+    console.table(f"{workspace.cache} ({console.size(free_bytes(workspace.cache))} free)",
                   ("folder", "files", "bytes"), rows)

@@ -1,8 +1,12 @@
-"""What the cache folder holds, and what of it nobody has needed for a while."""
+"""What the cache folder holds, and what of it nobody has needed for a while.
+
+Only files whose place and name prove that the store made them are offered for removal.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -12,10 +16,13 @@ from builder.removal import remove_empty_folder, remove_file
 from builder.store.content_store import Store
 
 DAY_S = 86_400
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEY = re.compile(r"[0-9a-f]{64}\.json")
+_LAYER = re.compile(r"[0-9a-f]{64}\.tar")
 
 
 @dataclass(frozen=True)
-class Held:
+class FolderUsage:
     """One folder of the cache: how many files it has and their bytes."""
 
     name: str
@@ -24,71 +31,82 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Unneeded:
-    """One wheel, layer or broken-off download: the paths that go together, and their bytes."""
+class Removable:
+    """One wheel, layer, download or record: the paths that go together, and their bytes."""
 
     what: str
     paths: tuple[Path, ...]
     size: int
 
 
-def held(root: Path) -> list[Held]:
-    """Return what each folder of the cache holds; other stages keep theirs beside the store's."""
-    found = []
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
-        sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file()]
-        found.append(Held(folder.name, len(sizes), sum(sizes)))
-    return found
+def usage(root: Path) -> list[FolderUsage]:
+    """Return what each folder of the cache holds; links are not followed."""
+    folders = []
+    for folder in sorted(root.iterdir() if root.is_dir() else ()):
+        if folder.is_dir() and not folder.is_symlink():
+            sizes = [path.lstat().st_size for path in folder.rglob("*")
+                     if path.is_file() and not path.is_symlink()]
+            folders.append(FolderUsage(folder.name, len(sizes), sum(sizes)))
+    return folders
 
 
-def unneeded(store: Store, locked: Collection[str], days: float) -> list[Unneeded]:
-    """Return what was not used for ``days``: wheels outside ``locked``, layers, cut-off downloads.
+def removable(root: Path, locked: Collection[str], days: float) -> list[Removable]:
+    """Return what was not used for ``days``: wheels outside ``locked``, layers, partial downloads.
 
     ``locked`` are the sha256 of the wheels that a lock of this checkout names: those stay. A
     layer's last use is that of the newest key that leads to it.
     """
     before = time.time() - days * DAY_S
-    return [*_wheels(store, locked, before), *_layers(store, before), *_partials(store, before)]
+    return [*_wheels(root, locked, before), *_layers(root, before), *_partials(root, before)]
 
 
-def remove(store: Store, items: Collection[Unneeded]) -> None:
+def remove(store: Store, items: Collection[Removable]) -> None:
     """Remove ``items`` while no other process uses the store; raises UsageError if one does."""
     with store.alone():
         for item in items:
             for path in item.paths:
                 remove_file(path, store.root)
-                if path.parent.parent == store.root / "wheels":
+                if path.parent.parent != store.root:  # wheels/<sha256>, records/<cell>
                     remove_empty_folder(path.parent, store.root)
 
 
-def _wheels(store: Store, locked: Collection[str], before: float) -> Iterator[Unneeded]:
-    for path in sorted((store.root / "wheels").glob("*/*")):
-        digest = path.parent.name
-        if digest not in locked and path.stat().st_mtime < before:
-            stamp = store.root / "stamps" / f"{digest}.json"
-            yield Unneeded(f"wheel {path.name}", (stamp, path), path.stat().st_size)
+def named_files(root: Path, pattern: str, name: re.Pattern[str]) -> Iterator[Path]:
+    """Yield the regular files at ``pattern`` below ``root`` whose ``name`` is one of ours."""
+    for path in sorted(root.glob(pattern)):
+        if name.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            yield path
 
 
-def _layers(store: Store, before: float) -> Iterator[Unneeded]:
+def _wheels(root: Path, locked: Collection[str], before: float) -> Iterator[Removable]:
+    for folder in sorted((root / "wheels").glob("*")):
+        if folder.name in locked or not _DIGEST.fullmatch(folder.name) or folder.is_symlink():
+            continue
+        for path in sorted(folder.glob("*.whl")):
+            if not path.is_symlink() and path.stat().st_mtime < before:
+                stamp = root / "stamps" / f"{folder.name}.json"
+                yield Removable(f"wheel {path.name}", (stamp, path), path.stat().st_size)
+
+
+def _layers(root: Path, before: float) -> Iterator[Removable]:
     keys: dict[str, list[Path]] = {}
-    for key in (store.root / "keys").glob("*.json"):
+    for key in named_files(root, "keys/*", _KEY):
         keys.setdefault(_leads_to(key), []).append(key)
-    for path in sorted(store.layers.glob("*.tar")):
+    for path in named_files(root, "layers/*", _LAYER):
         own = keys.get(path.stem, [])
-        if max(one.stat().st_mtime for one in (path, *own)) < before:
-            stamp = store.root / "stamps" / f"{path.stem}.json"
+        if max(file.stat().st_mtime for file in (path, *own)) < before:
+            stamp = root / "stamps" / f"{path.stem}.json"
             # Keys first: one without its layer is harmless, but says less than none.
-            yield Unneeded(f"layer {path.stem[:12]}", (*own, stamp, path), path.stat().st_size)
+            yield Removable(f"layer {path.stem[:12]}", (*own, stamp, path), path.stat().st_size)
 
 
 def _leads_to(key: Path) -> str:
     try:
         return str(json.loads(key.read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""  # unreadable: leads nowhere, as for the store itself
 
 
-def _partials(store: Store, before: float) -> Iterator[Unneeded]:
-    for path in sorted((store.root / "partial").iterdir()):
-        if path.is_file() and path.stat().st_mtime < before:
-            yield Unneeded(f"cut-off download {path.name[:12]}", (path,), path.stat().st_size)
+def _partials(root: Path, before: float) -> Iterator[Removable]:
+    for path in named_files(root, "partial/*", _DIGEST):
+        if path.stat().st_mtime < before:
+            yield Removable(f"partial download {path.name[:12]}", (path,), path.stat().st_size)

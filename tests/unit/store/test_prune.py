@@ -12,7 +12,7 @@ import pytest
 from builder import cli
 from builder.locking.lock import LockedWheel
 from builder.store.content_store import Store
-from builder.store.prune import DAY_S, held, remove, unneeded
+from builder.store.prune import DAY_S, removable, remove, usage
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 LONG_AGO = time.time() - 100 * DAY_S
@@ -42,7 +42,7 @@ def test_only_old_wheels_that_no_lock_names_go(tmp_path: Path) -> None:
     store = Store(tmp_path)
     locked, loose = add_wheel(store, b"locked"), add_wheel(store, b"loose")
     fresh = add_wheel(store, b"fresh", old=False)
-    items = unneeded(store, {locked.sha256}, 14)
+    items = removable(tmp_path, {locked.sha256}, 14)
     assert [item.size for item in items] == [5]
     remove(store, items)
     assert store.find_wheel(loose) is None
@@ -55,7 +55,7 @@ def test_a_layer_lives_as_long_as_it_is_found(tmp_path: Path) -> None:
     store = Store(tmp_path)
     used, unused = add_layer(store, b"used", "a"), add_layer(store, b"unused", "b")
     assert store.find_layer("a" * 64)  # marks its use
-    remove(store, unneeded(store, (), 14))
+    remove(store, removable(tmp_path, (), 14))
     assert used.exists()
     assert not unused.exists()
     assert store.find_layer("b" * 64) is None
@@ -65,9 +65,9 @@ def test_cut_off_downloads_go(tmp_path: Path) -> None:
     store = Store(tmp_path)
     partial = tmp_path / "partial" / ("c" * 64)
     partial.write_bytes(b"half")
-    assert unneeded(store, (), 14) == []
+    assert removable(tmp_path, (), 14) == []
     os.utime(partial, (LONG_AGO, LONG_AGO))
-    remove(store, unneeded(store, (), 14))
+    remove(store, removable(tmp_path, (), 14))
     assert not partial.exists()
 
 
@@ -75,9 +75,46 @@ def test_every_folder_is_counted(tmp_path: Path) -> None:
     store = Store(tmp_path)
     add_wheel(store, b"12345")
     (tmp_path / "records").mkdir()
-    found = {one.name: (one.files, one.size) for one in held(tmp_path)}
+    found = {one.name: (one.files, one.size) for one in usage(tmp_path)}
     assert found["wheels"] == (1, 5)
     assert found["records"] == (0, 0)
+
+
+def test_what_our_naming_does_not_prove_ours_stays(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    loose = add_wheel(store, b"loose")
+    theirs = [tmp_path / name for name in (
+        "wheels/mine/photo.whl", f"wheels/{loose.sha256}/notes.txt", "layers/backup.tar",
+        "partial/thesis", f"partial/{'d' * 64}.bak")]
+    for path in theirs:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("the user's")
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    (tmp_path / "layers" / f"{'e' * 64}.tar").symlink_to(theirs[2])
+    (tmp_path / "wheels" / ("f" * 64)).symlink_to(theirs[0].parent)
+    remove(store, removable(tmp_path, (), -1))
+    assert store.find_wheel(loose) is None
+    assert [path.read_text() for path in theirs] == ["the user's"] * len(theirs)
+
+
+@pytest.mark.parametrize("days", ["nan", "inf", "-inf", "-1", "1e400", "soon", ""])
+def test_a_number_of_days_is_a_span_of_time(
+        days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.run(["--matrix", MATRIX, "cache", "prune", f"--days={days}", "--dry-run"])
+    assert caught.value.code == 2
+    assert "is not a number from 0 to 36500" in capsys.readouterr().err
+
+
+def test_a_clock_that_was_set_back_prunes_nothing_too_early(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    wheel = add_wheel(store, b"fresh", old=False)
+    for shift in (-DAY_S, DAY_S):
+        now = time.time() + shift
+        monkeypatch.setattr("builder.store.prune.time.time", lambda now=now: now)
+        assert removable(tmp_path, (), 14) == []
+    assert store.find_wheel(wheel)
 
 
 def test_the_command_shows_and_prunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -91,5 +128,14 @@ def test_the_command_shows_and_prunes(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "would free 5 B" in capsys.readouterr().err
     assert place.exists()
     assert cli.run(["--matrix", MATRIX, "cache", "prune"]) == 0
-    assert "freed 5 B" in capsys.readouterr().err
+    assert "freed 5 B in 2 files" in capsys.readouterr().err
     assert not place.exists()
+
+
+def test_showing_and_a_dry_run_change_nothing(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    for words in (["show"], ["show", "--dry-run"], ["prune", "--dry-run", "--all"]):
+        assert cli.run(["--matrix", MATRIX, "cache", *words]) == 0
+        assert list((tmp_path / "cache").iterdir()) == []
