@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -18,14 +17,15 @@ from builder import labels as label
 from builder.bases.provision import ReadyBase, ensure
 from builder.bases.state import Bases, read_bases
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import EngineError, VerdictError
-from builder.fetch.wheels import fetch_lock
+from builder.errors import EngineError, VerdictError, command
+from builder.fetch.wheels import FetchedWheels, fetch_lock
 from builder.files import require_space
 from builder.gate.run import gate_cell, own_base
 from builder.image import TARGET, ImagePlan, definition, plan_image
 from builder.layers.assemble import Overlay, make_layers, no_overlay
 from builder.layers.bytecode import compiler_in
-from builder.locking.lock import Lock, LockedWheel, load_for
+from builder.layers.layer import ImageLayers
+from builder.locking.lock import Lock, load_for
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 from builder.patches.load import load_series
@@ -74,25 +74,25 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     _gate(cell, lock)
     store = Store(workspace.cache)
     clock.lap("base")
-    wheels = fetch_lock(lock, store, cell.indexes).paths
+    wheels = fetch_lock(lock, store, cell.indexes)
     clock.lap("fetch")
-    _gate_closure(workspace, cell, lock, wheels, base, engine)
+    _gate_closure(workspace, cell, wheels, base, engine)
     clock.lap("gate")
-    patched = apply_series(lock, wheels, series, store)
+    patched = apply_series(wheels, series, store)
     _say(patched)
     plan = replace(plan, labels={**plan.labels, **patched.labels})
     clock.lap("patch")
-    layers = cell_layers(workspace, cell, patched.lock, base, store, patched.wheels, engine,
-                         patched.overlay, bases)
+    layers = cell_layers(workspace, cell, base, store, patched.wheels, engine, patched.overlay,
+                         bases)
     _say_sizes(layers)
     clock.lap("layers")
-    sent = _bake(engine, plan, layers, store)
+    sent = _bake(engine, plan, tuple(layers), store)
     clock.lap("build")
     image = engine.inspect(plan.name)
     if image is None:
         raise EngineError("the build ended well, but its image is not there", where=plan.name,
-                          next_step="build again with --load")
-    return Built(cell, plan, image, layers, sent, clock.laps)
+                          next_step=f"build again: {command('build', cell.id)}")
+    return Built(cell, plan, image, tuple(layers), sent, clock.laps)
 
 
 def _refuse_blocked(cell: Cell) -> None:
@@ -108,11 +108,11 @@ def _gate(cell: Cell, lock: Lock) -> None:
                            next_step=f"mend the matrix entry and run `sparkyard lock {cell.id}`")
 
 
-def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
-                  wheels: Mapping[LockedWheel, Path], base: ReadyBase, engine: Engine) -> None:
+def _gate_closure(workspace: Workspace, cell: Cell, wheels: FetchedWheels, base: ReadyBase,
+                  engine: Engine) -> None:
     """Stop where the wheels cannot load on the base and GPU; a verdict once reached is kept."""
     source = own_base(workspace, base.locked, engine)
-    report = gate_cell(workspace, cell, lock, source, lambda: wheels)
+    report = gate_cell(workspace, cell, wheels.lock, source, lambda: wheels)
     console.info(verdict_line(report))
     if report.errors:
         raise VerdictError("\n".join(str(finding) for finding in report.errors), where=cell.id,
@@ -120,16 +120,15 @@ def _gate_closure(workspace: Workspace, cell: Cell, lock: Lock,
                                      "code means with `sparkyard gate --explain CODE`")
 
 
-def cell_layers(workspace: Workspace, cell: Cell, lock: Lock, base: ReadyBase, store: Store,
-                wheels: Mapping[LockedWheel, Path], engine: Engine,
-                overlay: Overlay = no_overlay, bases: Bases | None = None
-                ) -> tuple[StoredLayer, ...]:
+def cell_layers(workspace: Workspace, cell: Cell, base: ReadyBase, store: Store,
+                wheels: FetchedWheels, engine: Engine, overlay: Overlay = no_overlay,
+                bases: Bases | None = None) -> ImageLayers:
     """Make the layers; the bytecode is the base's own Python's."""
     twin = _native_twin(workspace, engine, base, bases or read_bases(workspace))
     requested = {canonicalize_name(Requirement(text).name) for text in cell.requirements}
     python = base.locked.python
     with compiler_in(engine, twin.reference, twin.locked.platform, python) as compiler:
-        return make_layers(lock, python, store, wheels, compiler, requested, overlay)
+        return make_layers(wheels, python, store, compiler, requested, overlay)
 
 
 def _say(patched: Patched) -> None:
@@ -139,12 +138,12 @@ def _say(patched: Patched) -> None:
         console.info(f"patched {name} to {version}")
 
 
-def _say_sizes(layers: tuple[StoredLayer, ...]) -> None:
+def _say_sizes(layers: ImageLayers) -> None:
     """Say what a puller of the published wheels' layers needs for the patches, uncompressed."""
-    over = [layer for layer in layers if layer.facts.get("kind") == "overlay"]
-    if over:
-        console.info(f"the patches are layers of {console.size(sum(one.size for one in over))}; "
-                     f"the environment layer is {console.size(layers[-1].size)}")
+    if layers.overlays:
+        size = console.size(sum(layer.size for layer in layers.overlays))
+        console.info(f"the patches are layers of {size}; the environment layer has "
+                     f"{console.size(layers.environment.size)}")
 
 
 def _native_twin(workspace: Workspace, engine: Engine, base: ReadyBase, bases: Bases
@@ -168,7 +167,7 @@ def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], stor
         # an engine of its own was 2.98 x the unpacked image (benchmarks/second_cell.py).
         there = engine.diff_ids()
         unpacked = sum(layer.size for layer in layers if f"sha256:{layer.digest}" not in there)
-        require_space(info.data_root, total - context.kept + 2 * unpacked,
+        require_space(info.data_root, total - context.held_bytes + 2 * unpacked,
                       "for the engine's copy and the unpacked image")
     console.info(f"building {plan.name}: {len(layers)} layers, {console.size(total)}")
     with console.progress("build", float(len(layers)), unit="layers") as meter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from builder import console
-from builder.fetch.wheels import Fetched, fetch_lock
+from builder.fetch.wheels import FetchedWheels, fetch_lock
 from builder.locking.lock import load_for, lock_path
 from builder.matrix.cells import Cell, select
 from builder.store.content_store import Store
@@ -41,7 +41,7 @@ def _chosen(workspace: Workspace, patterns: list[str]) -> list[Cell]:
     return [cell for cell in cells if lock_path(workspace.locks, cell).exists()]
 
 
-def _row(cell: Cell, done: Fetched) -> tuple[object, ...]:
+def _row(cell: Cell, done: FetchedWheels) -> tuple[object, ...]:
     total = sum(wheel.size for wheel in done.paths)
     return (cell.id, len(done.paths), console.size(total), len(done.paths) - len(done.fetched),
             len(done.fetched), console.size(done.fetched_bytes), console.seconds(done.seconds))

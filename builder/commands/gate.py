@@ -118,7 +118,7 @@ def _gate(workspace: Workspace, bases: Bases, cell: Cell, base: str | None) -> G
         facts = any_image(base, cell.platform, workspace.cache, workspace.matrix.bases)
         source = BaseSource(facts.digest, lambda: facts)
     return gate_cell(workspace, cell, lock, source,
-                     lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes).paths)
+                     lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes))
 
 
 def _wheels(options: argparse.Namespace) -> GateReport:

@@ -1,1 +1,4 @@
-"""Stage 4, fetch: a lock in, its wheels in the store out."""
+"""Stage 4, fetch: a ``Lock`` in, ``FetchedWheels`` out.
+
+``fetch_lock`` takes each wheel from any configured source that has the locked bytes.
+"""

@@ -25,12 +25,13 @@ THREADS = 6
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """Where the wheels of a lock lie, and what it took: ``fetched`` were not in the store."""
+class FetchedWheels:
+    """A lock and where each of its wheels lies; ``fetched`` were not in the store before."""
 
+    lock: Lock
     paths: Mapping[LockedWheel, Path]
-    fetched: tuple[LockedWheel, ...]
-    seconds: float
+    fetched: tuple[LockedWheel, ...] = ()
+    seconds: float = 0.0
 
     @property
     def fetched_bytes(self) -> int:
@@ -38,18 +39,14 @@ class Fetched:
         return sum(wheel.size for wheel in self.fetched)
 
 
-def fetch(lock: Lock, store: Store, indexes: Mapping[str, Index]) -> dict[LockedWheel, Path]:
-    """Return the path of every wheel of ``lock``, fetching those that the store lacks.
-
-    ``indexes`` are the cell's named ones. Raises NetworkError (not found, no answer),
-    IntegrityError (other bytes than locked) and DiskError.
-    """
-    return dict(fetch_lock(lock, store, indexes).paths)
-
-
 def fetch_lock(lock: Lock, store: Store, indexes: Mapping[str, Index], *,
-               user: Sources | None = None, pace: Pace | None = None) -> Fetched:
-    """Do the work of ``fetch`` and say what it took; ``user`` are this machine's sources."""
+               user: Sources | None = None, pace: Pace | None = None) -> FetchedWheels:
+    """Return every wheel of ``lock``, fetching those that the store lacks.
+
+    ``indexes`` are the cell's named ones, ``user`` this machine's sources. Raises NetworkError (not
+    found, no answer), IntegrityError (other bytes than locked), LockError (a size that is not the
+    file's) and DiskError.
+    """
     start = monotonic()
     paths = {wheel: store.find_wheel(wheel) for wheel in lock.wheels}
     missing = sorted((wheel for wheel, path in paths.items() if path is None),
@@ -59,7 +56,7 @@ def fetch_lock(lock: Lock, store: Store, indexes: Mapping[str, Index], *,
         run = _Run(store, indexes, user or user_sources(), pace or Pace())
         paths.update(run.all(missing, lock.cell))
     found = {wheel: path for wheel, path in paths.items() if path is not None}
-    return Fetched(found, tuple(missing), monotonic() - start)
+    return FetchedWheels(lock, found, tuple(missing), monotonic() - start)
 
 
 def _check_space(store: Store, missing: Sequence[LockedWheel], cell: str) -> None:

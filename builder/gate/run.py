@@ -5,18 +5,18 @@ A verdict that is kept is found by digests alone: neither wheels nor the base ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from builder import console
 from builder.bases.facts import committed, of_image
 from builder.bases.state import image_tag
 from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
+from builder.fetch.wheels import FetchedWheels
 from builder.gate.judge import GateReport, judge_cell, kept_verdict
 from builder.locking.base_lock import LockedBase
-from builder.locking.lock import Lock, LockedWheel
+from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.workspace import Workspace
 
@@ -47,12 +47,12 @@ def own_base(workspace: Workspace, locked: LockedBase | None, engine: Engine | N
 
 
 def gate_cell(workspace: Workspace, cell: Cell, lock: Lock, base: BaseSource,
-              wheels: Callable[[], Mapping[LockedWheel, Path]]) -> GateReport:
-    """Judge a locked cell; ``wheels`` is asked where they lie only if they must be read."""
+              wheels: Callable[[], FetchedWheels]) -> GateReport:
+    """Judge a locked cell; ``wheels`` fetches them, only if they must be read."""
     kept = kept_verdict(cell, lock, base.digest, workspace.cache)
     if kept is not None:
         return kept
-    facts, paths = base.load(), wheels()
+    facts, paths = base.load(), wheels().paths
     with console.progress(f"gate {cell.id}", float(lock.size)) as meter:
         return judge_cell(cell, lock, [(paths[wheel], wheel.sha256) for wheel in lock.wheels],
                           facts, workspace.cache, meter.advance)

@@ -1,1 +1,5 @@
-"""Stage 7, layers: locked wheels in, normalised tars named by their digest out."""
+"""Stage 7, layers: ``FetchedWheels`` in, ``ImageLayers`` out: tars named by their sha256.
+
+``make_layers`` unpacks each wheel as an installer would, compiles it with the base's own Python,
+and groups the results by what changes together.
+"""

@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.errors import LockError, UsageError
+from builder.errors import LockError, UsageError, command
+from builder.fetch.wheels import FetchedWheels
 from builder.files import disk_errors, require_space
 from builder.layers.bytecode import BytecodeCompiler
-from builder.layers.collisions import Collision, find_collisions, owners
+from builder.layers.distinfo import Collision, find_collisions, owners
 from builder.layers.distinfo import requested as with_request
+from builder.layers.layer import ImageLayers, LayerKind, WheelLayers
 from builder.layers.wheel_contents import PREFIX, Layout, minor_of, unpacked_size
 from builder.layers.wheel_layer import pack_wheel
 from builder.locking.lock import Lock, LockedWheel
@@ -42,34 +44,24 @@ WORKERS = 2  # inflating and hashing let go of the interpreter, so threads serve
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One wheel's two tars in the store."""
-
-    wheel: LockedWheel
-    files: StoredLayer
-    metadata: StoredLayer
-
-
-@dataclass(frozen=True)
 class Groups:
     """Which wheels have a layer of their own and which share one, each by name."""
 
-    own: tuple[Piece, ...]
-    shared: tuple[Piece, ...]
+    own: tuple[WheelLayers, ...]
+    shared: tuple[WheelLayers, ...]
 
 
 # Gives a wheel another metadata tar and a layer to lie over all wheels; None: it is as published.
-Overlay = Callable[[Piece, Layout, BytecodeCompiler], tuple[Piece, StoredLayer] | None]
+Overlay = Callable[[WheelLayers, Layout, BytecodeCompiler], tuple[WheelLayers, StoredLayer] | None]
 
 
-def no_overlay(piece: Piece, layout: Layout, compiler: BytecodeCompiler) -> None:
+def no_overlay(layers: WheelLayers, layout: Layout, compiler: BytecodeCompiler) -> None:
     """Leave every wheel as it was published."""
 
 
-def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[LockedWheel, Path],
-                compiler: BytecodeCompiler, requested: Collection[str] = (),
-                overlay: Overlay = no_overlay) -> tuple[StoredLayer, ...]:
-    """Return the image's layers from the lowest to the topmost; make what the store lacks.
+def make_layers(wheels: FetchedWheels, base_python: str, store: Store, compiler: BytecodeCompiler,
+                requested: Collection[str] = (), overlay: Overlay = no_overlay) -> ImageLayers:
+    """Return the image's layers; make what the store lacks.
 
     ``base_python`` is the base's full version, ``requested`` the canonical names of the
     distributions that were asked for by name, ``overlay`` what patches wheels. Each layer's
@@ -77,35 +69,36 @@ def make_layers(lock: Lock, base_python: str, store: Store, wheels: Mapping[Lock
     wheel that must not enter an image, DiskError before or when the disk is full, EngineError
     from the compiler.
     """
+    lock = wheels.lock
     _check(lock, base_python, compiler)
     layout = Layout(base_python)
-    ordered = sorted(lock.wheels, key=lambda wheel: wheel.name)
-    pieces = _pieces(ordered, layout, store, wheels, compiler)
-    groups = group(pieces)
+    published = _wheel_layers(wheels, layout, store, compiler)
+    groups = group(published)
     shared = _shared_layer(groups, layout, store)
-    over = {piece.wheel.name: found for piece in pieces
-            if (found := overlay(piece, layout, compiler))}
-    pieces = [over[piece.wheel.name][0] if piece.wheel.name in over else piece
-              for piece in pieces]
-    layers = [*(piece.files for piece in groups.own), *([shared] if shared else []),
-              *(layer for _, layer in over.values()),
-              _environment_layer(pieces, frozenset(requested), layout, store)]
-    if len(layers) > LAYER_LIMIT:
-        raise UsageError(f"{len(layers)} layers are too many for an image", where=lock.cell,
-                         next_step="split the image")
-    return tuple(layers)
+    patched = {layers.wheel.name: changed for layers in published
+               if (changed := overlay(layers, layout, compiler))}
+    installed = [patched[layers.wheel.name][0] if layers.wheel.name in patched else layers
+                 for layers in published]
+    image = ImageLayers(tuple(layers.files for layers in groups.own), shared,
+                        tuple(layer for _, layer in patched.values()),
+                        _environment_layer(installed, frozenset(requested), layout, store))
+    count = len(tuple(image))
+    if count > LAYER_LIMIT:
+        raise UsageError(f"the image would have {count} layers; engines take {LAYER_LIMIT}",
+                         where=lock.cell, next_step="leave out some of its large wheels")
+    return image
 
 
-def group(pieces: Sequence[Piece]) -> Groups:
+def group(wheels: Sequence[WheelLayers]) -> Groups:
     """Decide by size: over 20 MB alone; of the rest the largest, until it is under 100 MB."""
-    shared = sorted((piece for piece in pieces if piece.files.size <= OWN_LAYER_BYTES),
-                    key=lambda piece: (piece.files.size, piece.wheel.name))
-    total = sum(piece.files.size for piece in shared)
+    shared = sorted((layers for layers in wheels if layers.files.size <= OWN_LAYER_BYTES),
+                    key=lambda layers: (layers.files.size, layers.wheel.name))
+    total = sum(layers.files.size for layers in shared)
     while total > SHARED_LAYER_BYTES:
         total -= shared.pop().files.size
-    names = {piece.wheel.name for piece in shared}
-    return Groups(tuple(piece for piece in pieces if piece.wheel.name not in names),
-                  tuple(piece for piece in pieces if piece.wheel.name in names))
+    names = {layers.wheel.name for layers in shared}
+    return Groups(tuple(layers for layers in wheels if layers.wheel.name not in names),
+                  tuple(layers for layers in wheels if layers.wheel.name in names))
 
 
 def key_of(*inputs: object) -> str:
@@ -119,12 +112,12 @@ def _check(lock: Lock, base_python: str, compiler: BytecodeCompiler) -> None:
         raise LockError(
             f"the lock is for Python {lock.python}, the base has {base_python}, the bytecode "
             f"would be for {compiler.python}", where=lock.cell,
-            next_step=f"run `sparkyard lock {lock.cell}`")
+            next_step=f"run {command('lock', lock.cell)}")
     names = [wheel.name for wheel in lock.wheels]
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise LockError(f"locked more than once: {', '.join(twice)}", where=lock.cell,
-                        next_step=f"run `sparkyard lock {lock.cell}`")
+                        next_step=f"run {command('lock', lock.cell)}")
 
 
 def _keys(wheel: LockedWheel, layout: Layout) -> tuple[str, str]:
@@ -132,18 +125,19 @@ def _keys(wheel: LockedWheel, layout: Layout) -> tuple[str, str]:
     return key_of("files", *inputs), key_of("metadata", *inputs)
 
 
-def _find(wheel: LockedWheel, layout: Layout, store: Store) -> Piece | None:
+def _find(wheel: LockedWheel, layout: Layout, store: Store) -> WheelLayers | None:
     files, metadata = (store.find_layer(key) for key in _keys(wheel, layout))
-    return Piece(wheel, files, metadata) if files and metadata else None
+    return WheelLayers(wheel, files, metadata) if files and metadata else None
 
 
-def _pieces(ordered: Sequence[LockedWheel], layout: Layout, store: Store,
-            wheels: Mapping[LockedWheel, Path], compiler: BytecodeCompiler) -> list[Piece]:
-    """Return every wheel's tars, making those that are missing, the largest wheels first."""
-    found = {wheel.name: _find(wheel, layout, store) for wheel in ordered}
-    missing = [wheel for wheel in ordered if found[wheel.name] is None]
+def _wheel_layers(wheels: FetchedWheels, layout: Layout, store: Store, compiler: BytecodeCompiler
+                  ) -> list[WheelLayers]:
+    """Return every wheel's tars by name, making those that are missing, the largest first."""
+    ordered = sorted(wheels.lock.wheels, key=lambda wheel: wheel.name)
+    by_name = {wheel.name: _find(wheel, layout, store) for wheel in ordered}
+    missing = [wheel for wheel in ordered if by_name[wheel.name] is None]
     if missing:
-        sizes = {wheel.name: unpacked_size(wheels[wheel]) for wheel in missing}
+        sizes = {wheel.name: unpacked_size(wheels.paths[wheel]) for wheel in missing}
         total = sum(sizes.values())
         console.info(f"{len(missing)} wheels to unpack: about {console.size(total)} of disk")
         require_space(store.root, total + SHARED_LAYER_BYTES, "for layers")
@@ -151,8 +145,8 @@ def _pieces(ordered: Sequence[LockedWheel], layout: Layout, store: Store,
         with disk_errors(store.root, "while layers were made"), \
                 console.progress("layers", total) as meter:
             make = _Maker(layout, store, compiler, meter)
-            found.update(make.all([(wheel, wheels[wheel]) for wheel in missing]))
-    return [piece for piece in found.values() if piece]
+            by_name.update(make.all([(wheel, wheels.paths[wheel]) for wheel in missing]))
+    return [layers for layers in by_name.values() if layers]
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: another thread has one
@@ -167,8 +161,8 @@ class _Maker:
         self._layout, self._store, self._compiler = layout, store, compiler
         self._meter, self._lock, self._stop = meter, threading.Lock(), threading.Event()
 
-    def all(self, wheels: Sequence[tuple[LockedWheel, Path]]) -> dict[str, Piece]:
-        """Pack the wheels and return their pieces by name."""
+    def all(self, wheels: Sequence[tuple[LockedWheel, Path]]) -> dict[str, WheelLayers]:
+        """Pack the wheels and return their wheels by name."""
         with ThreadPoolExecutor(WORKERS) as pool:
             jobs = [pool.submit(self._one, wheel, path) for wheel, path in wheels]
             try:
@@ -180,9 +174,9 @@ class _Maker:
         for error in errors:
             if error and not isinstance(error, _Stopped):
                 raise error
-        return {piece.wheel.name: piece for piece in (job.result() for job in jobs)}
+        return {layers.wheel.name: layers for layers in (job.result() for job in jobs)}
 
-    def _one(self, wheel: LockedWheel, path: Path) -> Piece:
+    def _one(self, wheel: LockedWheel, path: Path) -> WheelLayers:
         """Pack one wheel; its metadata goes into the store last."""
         with self._store.temporary("wheel") as folder:
             folder.mkdir()
@@ -191,8 +185,8 @@ class _Maker:
             stored = [self._store.add_layer(key, tar.path, tar.digest, tar.size,
                                             {"kind": kind, "wheels": [wheel.file]})
                       for key, tar, kind in zip(keys, (packed.files, packed.metadata),
-                                                ("wheel", "metadata"), strict=True)]
-        return Piece(wheel, *stored)
+                                                (LayerKind.WHEEL, LayerKind.METADATA), strict=True)]
+        return WheelLayers(wheel, *stored)
 
     def _step(self, name: str) -> Step:
         def step(count: int) -> None:
@@ -211,36 +205,38 @@ def _shared_layer(groups: Groups, layout: Layout, store: Store) -> StoredLayer |
     """
     if not groups.shared:
         return None
-    sides = [[piece.wheel.name, piece.files.digest] for side in (groups.own, groups.shared)
-             for piece in side]
+    sides = [[layers.wheel.name, layers.files.digest] for side in (groups.own, groups.shared)
+             for layers in side]
     key = key_of("shared", len(groups.own), *sides)
     found = store.find_layer(key)
     if found is None:
-        by_name = sorted((*groups.own, *groups.shared), key=lambda piece: piece.wheel.name)
-        contents = {piece.wheel.name: read_files(piece.metadata.path) for piece in by_name}
+        by_name = sorted((*groups.own, *groups.shared), key=lambda layers: layers.wheel.name)
+        contents = {layers.wheel.name: read_files(layers.metadata.path) for layers in by_name}
         collisions = find_collisions(contents, layout)
         winner = owners(contents, layout)
-        files = [file for piece in groups.shared for file in read_files(piece.files.path)
-                 if winner[file.path] == piece.wheel.name]
-        facts = {"kind": "shared", "wheels": [piece.wheel.file for piece in groups.shared],
+        files = [file for layers in groups.shared for file in read_files(layers.files.path)
+                 if winner[file.path] == layers.wheel.name]
+        facts = {"kind": LayerKind.SHARED,
+                 "wheels": [layers.wheel.file for layers in groups.shared],
                  "collisions": [collision.line for collision in collisions]}
         found = _store_tar(key, files, facts, store)
         _warn(collisions)
     return found
 
 
-def _environment_layer(pieces: Sequence[Piece], requested: frozenset[str], layout: Layout,
+def _environment_layer(wheels: Sequence[WheelLayers], requested: frozenset[str], layout: Layout,
                        store: Store) -> StoredLayer:
     """Merge every wheel's metadata and add what makes the prefix an environment."""
-    asked = sorted(requested & {piece.wheel.name for piece in pieces})
-    key = key_of("environment", layout.python, asked, *(piece.metadata.digest for piece in pieces))
+    asked = sorted(requested & {layers.wheel.name for layers in wheels})
+    key = key_of("environment", layout.python, asked,
+                 *(layers.metadata.digest for layers in wheels))
     found = store.find_layer(key)
     if found is None:
         entries = list(environment(layout))
-        for piece in pieces:
-            files = read_files(piece.metadata.path)
-            entries += with_request(files, layout) if piece.wheel.name in asked else files
-        facts = {"kind": "environment", "wheels": [piece.wheel.file for piece in pieces]}
+        for layers in wheels:
+            files = read_files(layers.metadata.path)
+            entries += with_request(files, layout) if layers.wheel.name in asked else files
+        facts = {"kind": LayerKind.ENVIRONMENT, "wheels": [layers.wheel.file for layers in wheels]}
         found = _store_tar(key, entries, facts, store)
     return found
 

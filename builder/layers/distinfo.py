@@ -2,7 +2,8 @@
 
 RECORD (https://packaging.python.org/en/latest/specifications/recording-installed-packages/)
 names every file that the wheel put into the image, with scripts, data and bytecode, relative to
-site-packages. ``pip check``, ``pip list`` and ``importlib.metadata.files`` read it.
+site-packages. ``pip check``, ``pip list`` and ``importlib.metadata.files`` read it. It also tells
+which files two wheels bring: harmless when they are equal, worth a warning when they are not.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import csv
 import hashlib
 import io
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from installer.records import parse_record_file
 
+from builder.errors import UsageError
 from builder.layers.wheel_contents import Layout, Placed, WheelContents
-from builder.tarball import File, content, in_memory
+from builder.tarball import File, content, in_memory, parents
 
 INSTALLER = "sparkyard"
 _OURS = ("INSTALLER", "RECORD", "REQUESTED")  # an installer's, whatever the wheel brings
@@ -110,3 +113,46 @@ def _record_of(metadata: Iterable[File]) -> tuple[File, str]:
     """Find RECORD, and the name of the folder that it is in."""
     record = next(file for file in metadata if file.path.endswith(".dist-info/RECORD"))
     return record, record.path.split("/")[-2]
+
+
+@dataclass(frozen=True)
+class Collision:
+    """One path that several wheels write with different bytes; the last of ``wheels`` wins."""
+
+    path: str
+    wheels: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """Return the collision in one line for people."""
+        return (f"/{self.path} is brought by {', '.join(self.wheels)} with different contents; "
+                f"{self.wheels[-1]}'s is in the image")
+
+
+def find_collisions(metadata: Mapping[str, Sequence[File]], layout: Layout) -> list[Collision]:
+    """Return the differing files of all wheels (name -> metadata files, by name), by path.
+
+    Raises UsageError where one wheel has a file in the place of another's folder.
+    """
+    seen: dict[str, list[tuple[str, str]]] = {}
+    for name, files in metadata.items():
+        for path, digest in installed(files, layout):
+            seen.setdefault(path, []).append((name, digest))
+    _refuse_file_as_folder(seen)
+    return [Collision(path, tuple(name for name, _ in claims))
+            for path, claims in sorted(seen.items()) if len({digest for _, digest in claims}) > 1]
+
+
+def owners(metadata: Mapping[str, Sequence[File]], layout: Layout) -> dict[str, str]:
+    """Return for each path the wheel whose bytes are in the image: the last by name."""
+    return {path: name for name, files in metadata.items() for path, _ in installed(files, layout)}
+
+
+def _refuse_file_as_folder(seen: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    folders = {folder: path for path in seen for folder in parents(path)}
+    for path in sorted(folders.keys() & seen.keys()):
+        below = folders[path]
+        raise UsageError(
+            f"/{path} is a file in {seen[path][0][0]} and a folder in {seen[below][0][0]}",
+            where=f"{seen[path][0][0]}, {seen[below][0][0]}",
+            next_step="one of the two wheels must be left out or locked at another version")

@@ -14,9 +14,10 @@ from functools import partial
 
 from builder.errors import PatchError
 from builder.files import disk_errors
-from builder.layers.assemble import Overlay, Piece, key_of
+from builder.layers.assemble import Overlay, key_of
 from builder.layers.bytecode import BytecodeCompiler
 from builder.layers.distinfo import fingerprint, parse, relative, render
+from builder.layers.layer import LayerKind, WheelLayers
 from builder.layers.wheel_contents import Layout
 from builder.layers.wheel_layer import cached_path
 from builder.patches.revision import PROVENANCE, Revision
@@ -26,16 +27,18 @@ from builder.tarball import File, content, in_memory, read_files, write_tar
 
 def overlay_of(revisions: Mapping[str, Revision], store: Store) -> Overlay:
     """Return what puts the revisions, by wheel name, over the wheels' own pieces."""
-    def overlay(piece: Piece, layout: Layout, compiler: BytecodeCompiler
-                ) -> tuple[Piece, StoredLayer] | None:
-        revision = revisions.get(piece.wheel.name)
-        return None if revision is None else make_overlay(piece, revision, layout, store, compiler)
+    def overlay(published: WheelLayers, layout: Layout, compiler: BytecodeCompiler
+                ) -> tuple[WheelLayers, StoredLayer] | None:
+        revision = revisions.get(published.wheel.name)
+        if revision is None:
+            return None
+        return make_overlay(published, revision, layout, store, compiler)
     return overlay
 
 
-def make_overlay(piece: Piece, revision: Revision, layout: Layout, store: Store,
-                 compiler: BytecodeCompiler) -> tuple[Piece, StoredLayer]:
-    """Return the piece with the patched metadata, and the layer of its changed files.
+def make_overlay(published: WheelLayers, revision: Revision, layout: Layout, store: Store,
+                 compiler: BytecodeCompiler) -> tuple[WheelLayers, StoredLayer]:
+    """Return the published with the patched metadata, and the layer of its changed files.
 
     Both come from the store where the same patches were put over the same wheel before. Raises
     PatchError for a revision that deletes, and for a module that is no Python any more.
@@ -43,18 +46,18 @@ def make_overlay(piece: Piece, revision: Revision, layout: Layout, store: Store,
     if revision.deletes:
         raise PatchError("a deletion cannot lie in a layer", where=revision.wheel.file,
                          next_step="repack the wheel")
-    keys = [key_of(kind, layout.python, piece.metadata.digest, *revision.key)
+    keys = [key_of(kind, layout.python, published.metadata.digest, *revision.key)
             for kind in ("overlay", "overlay metadata")]
     files, metadata = (store.find_layer(key) for key in keys)
     if files is None or metadata is None:
         sources = _sources(revision, layout)
         bytecode = _bytecode(sources, layout, compiler)
         entries = [*sources.values(), *bytecode]
-        files = _stored(keys[0], entries, "overlay", revision, store)
-        metadata = _stored(keys[1], _metadata(piece, revision, entries, layout), "metadata",
-                           revision, store)
-    wheel = piece.wheel.model_copy(update={"version": revision.version, "file": revision.file})
-    return replace(piece, wheel=wheel, metadata=metadata), files
+        files = _stored(keys[0], entries, LayerKind.OVERLAY, revision, store)
+        metadata = _stored(keys[1], _metadata(published, revision, entries, layout),
+                           LayerKind.METADATA, revision, store)
+    wheel = published.wheel.model_copy(update={"version": revision.version, "file": revision.file})
+    return replace(published, wheel=wheel, metadata=metadata), files
 
 
 def _sources(revision: Revision, layout: Layout) -> dict[str, File]:
@@ -77,11 +80,11 @@ def _bytecode(sources: Mapping[str, File], layout: Layout, compiler: BytecodeCom
     return made
 
 
-def _metadata(piece: Piece, revision: Revision, entries: list[File], layout: Layout
+def _metadata(published: WheelLayers, revision: Revision, entries: list[File], layout: Layout
               ) -> list[File]:
     """Return the published wheel's installed metadata with the patched version and files."""
     found = {relative(file.path, layout): content(file)
-             for file in read_files(piece.metadata.path)}
+             for file in read_files(published.metadata.path)}
     record = next(path for path in found if path.endswith(".dist-info/RECORD"))
     rows, folder = parse(found.pop(record)), record.partition("/")[0]
     fresh = {f"{folder}/METADATA": revision.metadata(found[f"{folder}/METADATA"]),
@@ -97,7 +100,7 @@ def _metadata(piece: Piece, revision: Revision, entries: list[File], layout: Lay
     return [in_memory(f"{layout.site}/{path}", data) for path, data in files.items()]
 
 
-def _stored(key: str, entries: list[File], kind: str, revision: Revision, store: Store
+def _stored(key: str, entries: list[File], kind: LayerKind, revision: Revision, store: Store
             ) -> StoredLayer:
     with disk_errors(store.root, "while a patch was laid over its wheel"), \
             store.temporary("layer") as path:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from builder import labels as label
 from builder.errors import PatchError
+from builder.fetch.wheels import FetchedWheels
 from builder.files import disk_errors, sha256_file
 from builder.layers.assemble import Overlay, no_overlay
-from builder.locking.lock import Lock, LockedWheel
+from builder.locking.lock import LockedWheel
 from builder.patches.overlay import overlay_of
 from builder.patches.revision import Revision, patched_version
 from builder.patches.status import (
@@ -39,14 +40,13 @@ NO_SERIES: Series = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Patched:
-    """A cell with its patches: the lock and the wheels that the layers are made of.
+    """A cell with its patches: the wheels that the layers are made of, with their lock.
 
     ``versions`` are those of the patched distributions, ``words`` what is to be said about
     patches that were left out, ``overlay`` goes to ``make_layers``.
     """
 
-    lock: Lock
-    wheels: Mapping[LockedWheel, Path]
+    wheels: FetchedWheels
     overlay: Overlay = no_overlay
     versions: Mapping[str, str] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
@@ -65,9 +65,9 @@ def series_digest(series: Series) -> str:
     return hashlib.sha256("".join(keys).encode()).hexdigest() if keys else ""
 
 
-def apply_series(lock: Lock, wheels: Mapping[LockedWheel, Path], series: Series, store: Store
-                 ) -> Patched:
+def apply_series(wheels: FetchedWheels, series: Series, store: Store) -> Patched:
     """Judge and apply every series; raises PatchError when a required patch does not apply."""
+    lock = wheels.lock
     revisions: dict[str, Revision] = {}
     verdicts: list[Verdict] = []
     words: list[str] = []
@@ -76,7 +76,7 @@ def apply_series(lock: Lock, wheels: Mapping[LockedWheel, Path], series: Series,
         if wheel is None:
             raise PatchError(f"patches are declared for {name}, which the cell does not have",
                              where=lock.cell, next_step="restrict the patch to other cells")
-        found, revision = revise(wheel, wheels[wheel], candidates)
+        found, revision = revise(wheel, wheels.paths[wheel], candidates)
         words += require(lock.cell, candidates, found)
         verdicts += found
         if revision:
@@ -84,8 +84,7 @@ def apply_series(lock: Lock, wheels: Mapping[LockedWheel, Path], series: Series,
     repacked = {name: _repack(revision, wheels, store)
                 for name, revision in revisions.items() if revision.deletes}
     over = {name: revision for name, revision in revisions.items() if not revision.deletes}
-    changed, paths = _replaced(lock, wheels, repacked)
-    return Patched(changed, paths, overlay_of(over, store) if over else no_overlay,
+    return Patched(_replaced(wheels, repacked), overlay_of(over, store) if over else no_overlay,
                    {name: revision.version for name, revision in revisions.items()},
                    tuple(verdicts), tuple(words))
 
@@ -125,24 +124,25 @@ def _origin(candidate: Candidate) -> dict[str, object]:
             "undo": candidate.undo, "take": list(candidate.take), "leave": list(candidate.leave)}
 
 
-def _repack(revision: Revision, wheels: Mapping[LockedWheel, Path], store: Store
+def _repack(revision: Revision, wheels: FetchedWheels, store: Store
             ) -> tuple[LockedWheel, Path]:
     """Put the patched wheel into the store as a wheel of its own."""
     with store.temporary("wheel") as folder:
         folder.mkdir()
-        path = patched_wheel(revision, wheels[revision.wheel], folder)
+        path = patched_wheel(revision, wheels.paths[revision.wheel], folder)
         wheel = revision.wheel.model_copy(update={
             "version": revision.version, "file": revision.file, "sha256": sha256_file(path),
             "size": path.stat().st_size})
         return wheel, store.find_wheel(wheel) or store.add_wheel(wheel, path)
 
 
-def _replaced(lock: Lock, wheels: Mapping[LockedWheel, Path],
-              repacked: Mapping[str, tuple[LockedWheel, Path]]
-              ) -> tuple[Lock, Mapping[LockedWheel, Path]]:
+def _replaced(wheels: FetchedWheels, repacked: Mapping[str, tuple[LockedWheel, Path]]
+              ) -> FetchedWheels:
+    """Return the wheels with the repacked ones in their originals' places."""
     if not repacked:
-        return lock, wheels
+        return wheels
     members = tuple(repacked[wheel.name][0] if wheel.name in repacked else wheel
-                    for wheel in lock.wheels)
-    paths = {wheel: path for wheel, path in wheels.items() if wheel.name not in repacked}
-    return lock.model_copy(update={"wheels": members}), {**paths, **dict(repacked.values())}
+                    for wheel in wheels.lock.wheels)
+    paths = {wheel: path for wheel, path in wheels.paths.items() if wheel.name not in repacked}
+    return replace(wheels, lock=wheels.lock.model_copy(update={"wheels": members}),
+                   paths={**paths, **dict(repacked.values())})

@@ -57,7 +57,7 @@ def _gate_agrees(run: Run, checks: Sequence[Check]) -> Check:
         return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the base is not locked")
     store = Store(run.workspace.cache)
     report = gate_cell(run.workspace, run.cell, run.lock, base,
-                       lambda: fetch_lock(run.lock, store, run.cell.indexes).paths)
+                       lambda: fetch_lock(run.lock, store, run.cell.indexes))
     return agreement(report.findings, checks)
 
 

@@ -25,10 +25,10 @@ SHARED_ENOUGH = 0.5  # below it, a fresh copy costs less than the one it would d
 
 @dataclass(frozen=True)
 class Context:
-    """A folder to build from; ``kept`` are bytes of the build that the engine may have already."""
+    """A folder to build from; ``held_bytes`` of the build the engine may have already."""
 
     path: Path
-    kept: int
+    held_bytes: int
     ledger: Path
 
 

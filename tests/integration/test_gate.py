@@ -19,7 +19,7 @@ from builder.bases.facts import committed
 from builder.bases.state import read_bases
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
-from builder.fetch.wheels import fetch
+from builder.fetch.wheels import fetch_lock
 from builder.gate.judge import judge, request_of
 from builder.gate.metadata import environment, is_whole
 from builder.indexes.settings import DEFAULT_INDEX
@@ -57,7 +57,7 @@ def closure(name: str, only: str = "") -> dict[str, WheelFacts]:
     lock = read_lock(ROOT / "locks" / f"{name}.toml")
     chosen = tuple(one for one in lock.wheels if only in ("", one.name))
     lock = lock.model_copy(update={"wheels": chosen})
-    paths = fetch(lock, Store(cache_folder()), cell(name).indexes)
+    paths = fetch_lock(lock, Store(cache_folder()), cell(name).indexes).paths
     read = read_wheels([(paths[one], one.sha256) for one in chosen], cache_folder())
     return {one.name: facts for one, facts in zip(chosen, read, strict=True)}
 
@@ -129,7 +129,7 @@ def test_without_libnuma_the_debian_package_is_named() -> None:
 def test_the_default_indexes_vllm_0_19_on_the_torch_that_it_resolves_to() -> None:
     """Its aarch64 wheel there is for CUDA 12, and torch 2.10.0 there for the CPU."""
     lock = read_lock(ROOT / "locks" / "cpu-arm64.toml").model_copy(update={"wheels": (VLLM_0_19,)})
-    (path,) = fetch(lock, Store(cache_folder()), {}).values()
+    (path,) = fetch_lock(lock, Store(cache_folder()), {}).paths.values()
     (vllm,) = read_wheels([(path, VLLM_0_19.sha256)], cache_folder())
     found = errors("cpu-arm64", {**closure("cpu-arm64"), "vllm": vllm})
     lacking = {one.expected for one in found if one.file.startswith("vllm/")}

@@ -19,7 +19,7 @@ from builder.bases.state import read_bases
 from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
 from builder.engine.client import Engine, RunSpec
-from builder.fetch.wheels import fetch
+from builder.fetch.wheels import fetch_lock
 from builder.gate.abi import Target, check_abi
 from builder.image import local_name
 from builder.locking.lock import load_for
@@ -47,7 +47,7 @@ EMPTIED = (f"file=$(readlink -f /usr/lib/x86_64-linux-gnu/{NUMA}); "
 @cache
 def closure() -> tuple[WheelFacts, ...]:
     lock = load_for(CELL, WORKSPACE.locks)
-    paths = fetch(lock, Store(cache_folder()), CELL.indexes)
+    paths = fetch_lock(lock, Store(cache_folder()), CELL.indexes).paths
     return read_wheels([(paths[wheel], wheel.sha256) for wheel in lock.wheels], cache_folder())
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from builder.binaries.facts import Code, Form, WheelFacts
 from builder.binaries.wheel_facts import read_wheels
-from builder.fetch.wheels import fetch
+from builder.fetch.wheels import fetch_lock
 from builder.locking.lock import Lock, read_lock
 from builder.store.content_store import Store
 from builder.workspace import cache_folder
@@ -34,7 +34,7 @@ def fetched(lock: Lock, *names: str) -> dict[str, tuple[Path, str]]:
     """Return path and digest of some of a lock's wheels, by name."""
     wheels = tuple(wheel for name in names if (wheel := lock.wheel(name)))
     assert len(wheels) == len(names)
-    paths = fetch(lock.model_copy(update={"wheels": wheels}), Store(cache_folder()), {})
+    paths = fetch_lock(lock.model_copy(update={"wheels": wheels}), Store(cache_folder()), {}).paths
     return {wheel.name: (path, wheel.sha256) for wheel, path in paths.items()}
 
 

@@ -12,7 +12,7 @@ from index_server import Fault, IndexServer, serve_index
 
 from builder import files as disk
 from builder.errors import DiskError, IntegrityError, NetworkError
-from builder.fetch.wheels import Fetched, fetch_lock
+from builder.fetch.wheels import FetchedWheels, fetch_lock
 from builder.indexes.http import Pace
 from builder.indexes.settings import Sources
 from builder.locking.lock import Lock, LockedWheel
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def fetch(store: Store, *wheels: LockedWheel, user: Sources,
-          indexes: dict[str, Index] | None = None) -> Fetched:
+          indexes: dict[str, Index] | None = None) -> FetchedWheels:
     lock = Lock(cell="cpu", intent="sha256:0", python="3.11", platform="p", wheels=wheels)
     return fetch_lock(lock, store, indexes or {}, user=user, pace=QUICK)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import LockError, UsageError
+from builder.fetch.wheels import FetchedWheels
 from builder.layers.assemble import make_layers
 from builder.layers.bytecode import compiler_here
 from builder.locking.lock import Lock, LockedWheel
@@ -54,7 +55,7 @@ def build(folder: Path, *wheels: Path, python: str = PYTHON) -> tuple[StoredLaye
                           size=path.stat().st_size, index="default"): path for path in wheels}
     lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=tuple(locked))
     with compiler_here(python, sys.executable) as compiler:
-        return make_layers(lock, python, Store(folder), locked, compiler)
+        return tuple(make_layers(FetchedWheels(lock, locked), python, Store(folder), compiler))
 
 
 def members(layer: StoredLayer) -> dict[str, tarfile.TarInfo]:

@@ -17,6 +17,7 @@ import pytest
 from patch_wheels import diff, digest, locked, make_wheel
 
 from builder.errors import PatchError
+from builder.fetch.wheels import FetchedWheels
 from builder.layers.assemble import make_layers
 from builder.layers.bytecode import compiler_here
 from builder.locking.lock import Lock
@@ -44,10 +45,11 @@ def patched(folder: Path, data: bytes, files: Mapping[str, bytes] = FILES
     path = make_wheel(folder, files)
     store, wheel = Store(folder / "store"), locked(path)
     lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=(wheel,))
-    result = apply_series(lock, {wheel: path}, {"vllm": [Candidate("#7", "7", data)]}, store)
+    result = apply_series(FetchedWheels(lock, {wheel: path}),
+                          {"vllm": [Candidate("#7", "7", data)]}, store)
     with compiler_here(PYTHON, sys.executable) as compiler:
-        return result, make_layers(result.lock, PYTHON, store, result.wheels, compiler, (),
-                                   result.overlay)
+        return result, tuple(make_layers(result.wheels, PYTHON, store, compiler, (),
+                                         result.overlay))
 
 
 def image(layers: tuple[StoredLayer, ...]) -> dict[str, bytes]:
@@ -120,7 +122,7 @@ def test_the_second_run_finds_the_overlay_in_the_store(tmp_path: Path) -> None:
 def test_a_deletion_repacks_the_wheel(tmp_path: Path) -> None:
     result, layers = patched(tmp_path, CHANGE + DELETE)
     assert [layer.facts["kind"] for layer in layers] == ["wheel", "environment"]
-    assert result.lock.wheels[0].version == "1.0+sy.7"
+    assert result.wheels.lock.wheels[0].version == "1.0+sy.7"
     files = image(layers)
     assert not any("kept" in name for name in files)
     assert files["vllm/__init__.py"] == b"WORD = 'new'\n"
@@ -150,7 +152,8 @@ def test_a_series_that_is_all_upstream_changes_nothing(tmp_path: Path) -> None:
 def test_patches_for_a_wheel_that_is_not_there(tmp_path: Path) -> None:
     lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=())
     with pytest.raises(PatchError, match="does not have"):
-        apply_series(lock, {}, {"vllm": [Candidate("#7", "7", CHANGE)]}, Store(tmp_path))
+        apply_series(FetchedWheels(lock, {}), {"vllm": [Candidate("#7", "7", CHANGE)]},
+                     Store(tmp_path))
 
 
 def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
@@ -206,9 +209,9 @@ def test_patched_versions(version: str, tags: list[str], expected: str) -> None:
 
 def test_smoke_compares_with_the_patched_version(tmp_path: Path) -> None:
     result, _ = patched(tmp_path, CHANGE)
-    assert as_patched(result.lock, result.labels).wheels[0].version == "1.0+sy.7"
-    assert as_patched(result.lock, {"other": "label"}) == result.lock
+    assert as_patched(result.wheels.lock, result.labels).wheels[0].version == "1.0+sy.7"
+    assert as_patched(result.wheels.lock, {"other": "label"}) == result.wheels.lock
     for labels in ({"org.sparkyard.patched.vllm": "2.0+sy.7"},
                    {"org.sparkyard.patched.torch": "1.0+sy.7"}):
         with pytest.raises(PatchError, match="labelled with"):
-            as_patched(result.lock, labels)
+            as_patched(result.wheels.lock, labels)

@@ -22,7 +22,7 @@ def layers(*names: str, size: int = 100) -> tuple[StoredLayer, ...]:
 def build(store: Store, *names: str, engine: str = "one") -> tuple[str, int]:
     context = choose(store, layers(*names), engine)
     remember(context, layers(*names))
-    return context.path.name, context.kept
+    return context.path.name, context.held_bytes
 
 
 def test_every_name_leads_to_the_layers(store: Store) -> None:
@@ -67,5 +67,5 @@ def test_what_one_engine_has_says_nothing_of_another(store: Store) -> None:
 def test_a_damaged_ledger_costs_a_transfer_and_nothing_else(store: Store, damage: str) -> None:
     name, _ = build(store, "a")
     choose(store, layers("a"), "one").ledger.write_text(damage)
-    assert choose(store, layers("a"), "one").kept == 0
+    assert choose(store, layers("a"), "one").held_bytes == 0
     assert build(store, "a")[0] == name
