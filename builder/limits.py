@@ -24,6 +24,7 @@ PAGE_BYTES = 64 * MB  # one page of a package index; the largest seen has 12 MB
 ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
 OUTPUT_BYTES = 64 * MB  # what a program prints that we run; the longest, a bake, has under 1 MB
 LINE_BYTES = 1 * MB  # one line of a program or a server that is read line by line
+BYTECODE_BYTES = 64 * MB  # of one module; the largest seen has 3 MB
 SETTINGS_BYTES = 1 * MB  # a small file of our own in the cache: stamp, key, ledger, marker
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB

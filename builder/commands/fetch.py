@@ -1,4 +1,4 @@
-"""``sparkyard fetch``: the locked wheels into the store, continued where a run was cut off."""
+"""Fetch the locked wheels into the cache; a download that was cut off is continued."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import requests
 
-from builder.errors import IntegrityError
+from builder.errors import IntegrityError, command
 from builder.files import disk_errors
 from builder.indexes.http import (
     CHUNK_BYTES,
@@ -158,8 +158,11 @@ def _body(client: Client, link: Link, wheel: LockedWheel, into: Partial
     first, total = extent(reply)
     if total not in (None, wheel.size):
         reply.close()
+        # The same sha256 with another size: it is the lock that is wrong, not the source.
+        step = (f"the source lists the locked sha256, so the size in the lock is wrong: run "
+                f"{command('lock', 'CELL')}") if link.sha256 == wheel.sha256 else ""
         raise IntegrityError(wheel.file, expected=f"{wheel.size} bytes",
-                             actual=f"{total} bytes (from {link.source})")
+                             actual=f"{total} bytes (from {link.source})", next_step=step)
     if first != into.size:
         into.restart()
     if first != into.size:

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from builder import console
-from builder.errors import IntegrityError, NetworkError
+from builder.errors import IntegrityError, NetworkError, command
 from builder.fetch.download import Partial, download, partial
 from builder.files import disk_errors, require_space
 from builder.indexes.http import Client, Pace, SourceError, Stopped
@@ -22,6 +22,7 @@ from builder.removal import remove_file
 from builder.store.content_store import Store
 
 THREADS = 6
+ABSENT = "does not have it"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class _Run:
 
     def _from_anywhere(self, wheel: LockedWheel, into: Partial) -> None:
         """Try every source in turn; raise what is most worth knowing when none has the wheel."""
-        said: dict[str, str] = {}
+        answers: dict[str, str] = {}
         wrong: IntegrityError | None = None
         for source in sources_for(wheel.name, wheel.index, self._indexes, self._user):
             if self._stop.is_set():
@@ -118,13 +119,13 @@ class _Run:
             try:
                 if self._from_source(source, wheel, into):
                     return
-                said[source.name] = "does not have it"
+                answers[source.name] = ABSENT
             except SourceError as failure:
-                said[source.name] = failure.reason
+                answers[source.name] = failure.reason
             except IntegrityError as error:
                 wrong = wrong or error
-                said[source.name] = "has other bytes"
-        raise wrong or _nowhere(wheel, said)
+                answers[source.name] = "has other bytes"
+        raise wrong or _nowhere(wheel, answers)
 
     def _from_source(self, source: Source, wheel: LockedWheel, into: Partial) -> bool:
         """Download from ``source``; False where it has no such file."""
@@ -133,20 +134,23 @@ class _Run:
         if links and not fitting:
             raise IntegrityError(wheel.file, expected=f"sha256 {wheel.sha256}",
                                  actual=f"sha256 {links[0].sha256} (listed by {source.name})",
-                                 next_step="no source has the locked bytes: lock again")
+                                 next_step="if no other source has the locked bytes, lock again: "
+                                 + command("lock", "CELL"))
         if fitting:
             download(self._client, fitting[0], wheel, into, self._pace, self._stop)
         return bool(fitting)
 
 
-def _nowhere(wheel: LockedWheel, said: Mapping[str, str]) -> NetworkError:
-    answers = "".join(f"\n  {name}: {reason}" for name, reason in said.items())
-    absent = all(reason == "does not have it" for reason in said.values())
+def _nowhere(wheel: LockedWheel, answers: Mapping[str, str]) -> NetworkError:
+    """Return the error of a wheel that no source gave, with what each of them answered."""
+    lines = "".join(f"\n  {name}: {reason}" for name, reason in answers.items())
+    absent = all(reason == ABSENT for reason in answers.values())
+    what = f"no source has {wheel.file}" if absent else f"{wheel.file} could not be fetched"
     return NetworkError(
-        f"{wheel.file} was {'found' if absent else 'got'} nowhere{answers}",
-        where=f"{wheel.name} {wheel.version}, locked from {wheel.index}",
-        next_step="lock again: it may have been withdrawn" if absent
-        else "check the network and the index, then run the same command again to go on")
+        what + lines, where=f"{wheel.name} {wheel.version}, locked from {wheel.index}",
+        next_step=f"it may have been withdrawn: lock again with {command('lock', 'CELL')}"
+        if absent else "check the network, the proxy and the index; then run the same command "
+        "again, which continues")
 
 
 def _raise_first(done: set[Future[Path]]) -> None:

@@ -21,8 +21,9 @@ from typing import Protocol
 from builder import process
 from builder.engine.client import Engine
 from builder.engine.container import RunSpec
-from builder.errors import EngineError
+from builder.errors import EngineError, command
 from builder.layers.wheel_contents import minor_of
+from builder.limits import BYTECODE_BYTES
 
 # The shell reads one line a wheel, byte by byte, and leaves the rest to the process it starts.
 _LOOP = ('while read -r go; do env -i LC_ALL=C.UTF-8 PYTHONHASHSEED=0 "$0" -s -S -W ignore'
@@ -159,10 +160,14 @@ class _Session:
         actual = self._frame().decode("utf-8", "replace")
         if actual != expected:
             raise EngineError(f"bytecode must be made by Python {expected}, this is {actual}",
-                              next_step="lock the base again: `sparkyard base`")
+                              next_step=f"make the base again: {command('base')}")
 
     def _frame(self) -> bytes:
         (size,) = struct.unpack(">I", self._read(4))
+        if size > BYTECODE_BYTES:
+            self._abandon()
+            raise EngineError(f"the process that compiles bytecode announced {size} bytes for one "
+                              "module", next_step=f"make the base again: {command('base')}")
         return self._read(size)
 
     def _read(self, size: int) -> bytes:

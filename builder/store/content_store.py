@@ -175,8 +175,8 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             fcntl.flock(self._lock, fcntl.LOCK_SH)
-            raise UsageError("another sparkyard is using the cache", where=str(self.root),
-                             next_step="try again when it has ended") from error
+            raise UsageError("another run of Sparkyard is using the cache", where=str(self.root),
+                             next_step="run the same command again when it has ended") from error
         try:
             yield
         finally:

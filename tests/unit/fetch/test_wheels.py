@@ -154,6 +154,7 @@ def test_bytes_of_another_size_are_refused_before_they_are_read(
         fetch(store, wheel, user=Sources(index.url))
     assert caught.value.expected == f"{len(DATA)} bytes"
     assert f"{len(serve)} bytes" in caught.value.actual
+    assert "the size in the lock is wrong" in caught.value.next_step
     assert len(index.paths("/files/")) == 1
 
 
@@ -213,7 +214,7 @@ def test_nowhere_names_the_wheel_and_the_sources(index: IndexServer, store: Stor
     index.files.clear()
     with pytest.raises(NetworkError) as caught:
         fetch(store, wheel, user=Sources(index.url, (index.url,)))
-    assert "alpha-1.0-py3-none-any.whl was found nowhere" in caught.value.what
+    assert "no source has alpha-1.0-py3-none-any.whl" in caught.value.what
     assert "default: does not have it\n  extra index 1: does not have it" in caught.value.what
 
 

@@ -222,7 +222,7 @@ def test_a_sweep_leaves_what_our_naming_does_not_prove_ours(tmp_path: Path) -> N
 def test_alone_refuses_while_another_store_is_open(tmp_path: Path) -> None:
     first = Store(tmp_path)
     second = Store(tmp_path)
-    with pytest.raises(UsageError, match="another sparkyard"), first.alone():
+    with pytest.raises(UsageError, match="another run of Sparkyard"), first.alone():
         pass
     del second
     with first.alone():

@@ -1,0 +1,94 @@
+"""What goes wrong around us: one clear error each, no traceback, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from index_server import Fault, IndexServer, serve_index
+
+from builder.cache_folder import claim
+from builder.errors import NetworkError
+from builder.fetch.wheels import fetch_lock
+from builder.indexes.http import Pace
+from builder.indexes.settings import Sources
+from builder.locking.lock import Lock
+from builder.store.content_store import Store
+
+MATRIX = Path(__file__).parents[3] / "matrix.toml"
+QUICK = Pace(attempts=2, first_s=0.001, longest_s=0.01)
+DATA = b"x" * 300_000
+DAY_S = 86_400
+
+
+def run_fetch(index: IndexServer, cache: Path, user: Sources) -> None:
+    wheel = index.add("alpha", DATA)
+    lock = Lock(cell="cpu", intent="sha256:0", python="3.11", platform="p", wheels=(wheel,))
+    fetch_lock(lock, Store(cache), {}, user=user, pace=QUICK)
+
+
+def test_a_proxy_that_answers_403_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    with serve_index() as index:
+        index.always["http://index.invalid/simple/alpha/"] = Fault(403)
+        proxy = index.url.removesuffix("/simple")
+        with pytest.raises(NetworkError, match="answered 403") as caught:
+            run_fetch(index, tmp_path, Sources("http://index.invalid/simple", proxy=proxy))
+    assert caught.value.exit_code == 4
+    assert "alpha-1.0-py3-none-any.whl could not be fetched" in caught.value.what
+
+
+def test_an_index_that_refuses_half_way_is_one_error_and_the_rest_is_continued(
+        tmp_path: Path) -> None:
+    with serve_index() as index:
+        index.faults["/files/alpha-1.0-py3-none-any.whl"] = [Fault(cut_after=100_000), Fault(403)]
+        with pytest.raises(NetworkError, match="answered 403"):
+            run_fetch(index, tmp_path, Sources(index.url))
+        (partial,) = (tmp_path / "partial").iterdir()
+        assert 0 < partial.stat().st_size < len(DATA)
+        run_fetch(index, tmp_path, Sources(index.url))
+        assert index.sent["/files/alpha-1.0-py3-none-any.whl"] < 2 * len(DATA)
+
+
+@pytest.mark.parametrize("shift", [-DAY_S, DAY_S])
+def test_a_clock_that_was_moved_costs_nothing(tmp_path: Path, shift: int) -> None:
+    with serve_index() as index:
+        run_fetch(index, tmp_path, Sources(index.url))
+        then = time.time() + shift
+        for path in tmp_path.rglob("*"):
+            if path.is_file():
+                os.utime(path, (then, then))
+        run_fetch(index, tmp_path, Sources(index.url))
+        assert index.sent["/files/alpha-1.0-py3-none-any.whl"] == len(DATA), "read, not fetched"
+
+
+WORDS = (["cache"], ["cache", "prune"], ["cache", "prune", "--dry-run"], ["plan"], ["fetch", "cpu"],
+         ["report"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user name space of its own")
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_read_only_cache_is_one_clear_error(tmp_path: Path, words: list[str]) -> None:
+    """Mounted read-only, since permissions do not hold root back."""
+    cache = claim(tmp_path / "cache")
+    mount = f"mount --bind {cache} {cache} && mount -o remount,ro,bind {cache}"
+    if subprocess.run(["unshare", "--mount", "sh", "-c", mount], check=False,
+                      capture_output=True).returncode:
+        pytest.skip("this machine does not allow a mount")
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-m",
+         "builder", "--matrix", MATRIX, *words], check=False, capture_output=True, text=True,
+        cwd=MATRIX.parent, env={**os.environ, "SPARKYARD_CACHE": str(cache)})
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    if words in (["cache"], ["plan"], ["cache", "prune", "--dry-run"]):
+        assert done.returncode == 0, done.stderr
+    elif words != ["report"]:  # which has no record to show
+        assert done.returncode == 2
+        assert "the cache folder cannot be used: Read-only file system" in done.stderr
+        assert len([line for line in done.stderr.splitlines() if line.startswith("error")]) == 1
