@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import platform
 import struct
 import sys
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
+from hand_made_wheels import make_wheel, record_hash
 
 from builder.errors import LockError, UsageError
 from builder.fetch.wheels import FetchedWheels
@@ -27,25 +26,6 @@ ALPHA = {"alpha/__init__.py": b"WORDS = {'a', 'b', 'c'}\n", "alpha/old.py": b"pr
          "alpha-1.0.data/scripts/run-alpha": b"#!python\nprint('hello')\n",
          "alpha-1.0.data/data/share/alpha.txt": b"data\n",
          "alpha-1.0.dist-info/entry_points.txt": b"[console_scripts]\nalpha = alpha:main\n"}
-
-
-def make_wheel(folder: Path, name: str, files: dict[str, bytes]) -> Path:
-    """Write a wheel of version 1.0 by hand, with a true RECORD."""
-    info = f"{name}-1.0.dist-info"
-    files = {**files, f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-             .encode(), f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
-                                         b"Tag: py3-none-any\n"}
-    rows = [f"{path},sha256={_hash(data)},{len(data)}\n" for path, data in files.items()]
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in files.items():
-            archive.writestr(zipfile.ZipInfo(member), data)
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "".join(rows) + f"{info}/RECORD,,\n")
-    return path
-
-
-def _hash(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def build(folder: Path, *wheels: Path, python: str = PYTHON) -> tuple[StoredLayer, ...]:
@@ -100,11 +80,11 @@ def test_files_lie_where_an_installer_puts_them(tmp_path: Path) -> None:
     assert members(environment)["opt/sparkyard/bin/python"].linkname == f"/usr/bin/python{MINOR}"
 
 
-def test_record_lists_every_file_with_its_hash(tmp_path: Path) -> None:
+def test_record_lists_every_file_with_itsrecord_hash(tmp_path: Path) -> None:
     shared, environment = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
     rows = read(environment, f"{SITE}/alpha-1.0.dist-info/RECORD").decode().splitlines()
     listed = {row.split(",")[0]: row.split(",")[1] for row in rows}
-    assert listed["alpha/__init__.py"] == f"sha256={_hash(ALPHA['alpha/__init__.py'])}"
+    assert listed["alpha/__init__.py"] == f"sha256={record_hash(ALPHA['alpha/__init__.py'])}"
     files = {name for name, item in members(shared).items() if item.isfile()}
     assert {name.removeprefix(f"{SITE}/") for name in files if name.startswith(SITE)} <= set(listed)
 
