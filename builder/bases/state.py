@@ -184,8 +184,8 @@ def _standing(workspace: Workspace, key: Key, committed: Mapping[Key, LockedBase
         return Standing(BaseState.STALE, reason)
     used = _effective(committed, local, key)
     if used is None:
-        return Standing(BaseState.MISSING, "not made yet: needs NVIDIA's registry"
-                        if base.flavour == "cuda" else "not locked yet")
+        return Standing(BaseState.MISSING, "not made yet, as that needs NVIDIA's registry"
+                        if base.flavour == "cuda" else "it is not locked yet")
     if used is not locked:
         return Standing(BaseState.UNLOCKED, used.unlocked)
     return Standing(BaseState.LOCKED)

@@ -10,7 +10,7 @@ from builder import console
 from builder.bases.provision import ReadyBase, ensure, upgrade, upgrade_step
 from builder.bases.state import Bases, BaseState, lock_file, read_bases, select_keys
 from builder.engine.client import Engine
-from builder.errors import LockError, NetworkError
+from builder.errors import LockError, NetworkError, command
 from builder.locking.base_lock import Key
 from builder.workspace import Workspace, open_workspace
 
@@ -47,6 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.upgrade:
         upgraded = [_upgraded(workspace, engine, key, named=bool(options.names)) for key in keys]
         ready = [base for base in upgraded if base]
+        _warn_of_stale_platforms(read_bases(workspace), {base.locked.name for base in ready})
     else:
         keys = [key for key in keys if options.names or not _out_of_reach(workspace, bases, key)]
         with ThreadPoolExecutor(max(len(keys), 1)) as pool:
@@ -76,6 +77,14 @@ def _upgraded(workspace: Workspace, engine: Engine, key: Key, *, named: bool) ->
             raise
         console.warn(f"base {' '.join(key)} is unchanged: {error.what}")
         return None
+
+
+def _warn_of_stale_platforms(bases: Bases, names: set[str]) -> None:
+    """Name the other platforms of upgraded bases whose locks no longer answer: nothing builds."""
+    for (name, platform), standing in bases.standings.items():
+        if name in names and standing.state is BaseState.STALE:
+            step = command("base", name, "--upgrade", "--platform", platform)
+            console.warn(f"base {name} {platform} is still stale: {standing.why}; run {step}")
 
 
 def _check(workspace: Workspace, bases: Bases, keys: list[Key]) -> int:

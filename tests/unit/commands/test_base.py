@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder import cli
+from builder.bases.provision import Origin, ReadyBase
 from builder.bases.state import (
     CUDA_DOCKERFILE,
     CUDA_RECIPE,
@@ -18,7 +19,7 @@ from builder.bases.state import (
 from builder.commands import base as base_command
 from builder.engine.client import Engine
 from builder.errors import NetworkError
-from builder.locking.base_lock import write_bases
+from builder.locking.base_lock import load_bases, write_bases
 from builder.matrix.load import load_matrix
 from builder.workspace import Workspace
 from tests.unit.bases.test_provision import CUDA, MATRIX, SLIM
@@ -50,8 +51,8 @@ def test_check_names_every_missing_base_at_once(
         workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert base(workspace, "--check") == 3
     errors = capsys.readouterr().err
-    assert "slim linux/arm64: not locked yet" in errors
-    assert "slim linux/amd64: not locked yet" in errors
+    assert "slim linux/arm64: it is not locked yet" in errors
+    assert "slim linux/amd64: it is not locked yet" in errors
     assert "./nox -s base -- slim --upgrade" in errors
 
 
@@ -87,3 +88,35 @@ def test_an_upgrade_out_of_reach_stops_only_where_the_base_was_named(
     monkeypatch.setattr(base_command, "upgrade", upgrade)
     assert base(workspace, *words, "--upgrade") == code
     assert "nothing answers" in capsys.readouterr().err
+
+
+def upgrade_arm64(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run ``base slim --upgrade --platform linux/arm64`` with the making itself left out."""
+    def upgrade(_workspace: object, _engine: object, key: tuple[str, str]) -> ReadyBase:
+        made = make_base(key[1], recipe=load_slim_recipe(workspace.root).digest)
+        write_bases(lock_file(workspace), {**load_bases(lock_file(workspace)), key: made})
+        return ReadyBase(made, "tag", "reference", Origin.MADE)
+
+    monkeypatch.setattr(Engine, "connect", classmethod(lambda _: None))
+    monkeypatch.setattr(base_command, "upgrade", upgrade)
+    return base(workspace, "slim", "--upgrade", "--platform", "linux/arm64")
+
+
+def test_a_platform_that_an_upgrade_leaves_stale_is_named(
+        workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    lock_slim(workspace)
+    (workspace.root / SLIM_RECIPE).write_text(SLIM.replace('"gcc"', '"gcc", "g++"'))
+    assert upgrade_arm64(workspace, monkeypatch) == 0
+    errors = capsys.readouterr().err
+    assert "base slim linux/amd64 is still stale" in errors
+    assert "./nox -s base -- slim --upgrade --platform linux/amd64" in errors
+    assert "slim linux/arm64 is still stale" not in errors
+
+
+def test_an_upgrade_that_leaves_nothing_stale_warns_of_nothing(
+        workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    lock_slim(workspace)
+    assert upgrade_arm64(workspace, monkeypatch) == 0
+    assert "stale" not in capsys.readouterr().err
