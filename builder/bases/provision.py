@@ -225,7 +225,7 @@ def _keep_local(workspace: Workspace, ready: ReadyBase) -> ReadyBase:
 
 def _record(workspace: Workspace, path: Path, base: LockedBase) -> None:
     """Write one base into a lock, one process or thread at a time: platforms are made at once."""
-    with _flock(workspace, "bases.lock"):
+    with _flock(workspace, "bases.making"):
         write_bases(path, {**load_bases(path), base.key: base})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -134,11 +135,13 @@ def _stubbed(script: Path) -> Iterator[None]:
 def _all_installed(root: Path) -> None:
     """Raise EngineError when dpkg left a package half-way; forced runs may still end well."""
     text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8")
-    states = {line for line in text.splitlines() if line.startswith("Status: ")}
-    if states != {"Status: install ok installed"}:
-        raise EngineError(f"dpkg left packages half installed: {', '.join(sorted(states))}",
+    packages = re.findall(r"^Package: (\S+)\nStatus: (.*)$", text, re.MULTILINE)
+    wrong = [f"{name} ({state})" for name, state in packages if state != "install ok installed"]
+    if wrong or not packages:
+        raise EngineError(f"dpkg left packages half installed: {', '.join(wrong) or 'all'}",
                           where="var/lib/dpkg/status of the base",
-                          next_step="run the same command with --verbose to see which")
+                          next_step=f"run the same command again; if it stays so, lock today's "
+                                    f"packages: {command('base', '--upgrade')}")
 
 
 def install_bundle(root: Path) -> None:

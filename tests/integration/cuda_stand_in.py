@@ -70,7 +70,7 @@ def make_stand_in(engine: Engine, wanted: StandIn, reference: str) -> None:
     toolkit = fetch_lock(wanted.toolkit(), Store(cache), {}).paths
     assert len(toolkit) == len(TOOLKIT)
     with root_folder(cache, wanted.arch) as root, tempfile.TemporaryDirectory(
-            prefix="stand-in-", dir=cache / "rootfs") as folder:
+            prefix="image-", dir=cache / "rootfs") as folder:
         install(root, debs, wanted.arch, EPOCH)
         _apt_sources(root, wanted.suite)
         _toolkit(root, list(toolkit.values()))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,10 +13,11 @@ import pytest
 from builder.bases.make import slim_image
 from builder.bases.provision import ReadyBase, ensure
 from builder.bases.state import load_slim_recipe
+from builder.cache_folder import claim
 from builder.debian.fetch import GoneError
 from builder.engine.client import Engine, RunSpec
 from builder.locking.base_lock import LockedBase, load_bases
-from builder.workspace import Workspace, open_workspace
+from builder.workspace import Workspace, cache_folder, open_workspace
 
 pytestmark = pytest.mark.engine
 
@@ -120,3 +125,29 @@ def _made_again(workspace: Workspace, locked: LockedBase) -> tuple[str, tuple[st
             return image.id, image.diff_ids
     except GoneError as error:
         pytest.skip(f"the lock needs renewing: {error.what}")
+
+
+@pytest.mark.slow
+def test_two_that_make_one_base_at_once_make_it_once(engine: Engine, tmp_path: Path) -> None:
+    """The second waits, says so, and finds what the first has made."""
+    cache = claim(tmp_path / "cache")
+    shutil.copytree(cache_folder() / "debs", cache / "debs")
+    registry = f"127.0.0.1:5000/pair-{os.getpid()}"
+    words = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml"), "base", "slim",
+             "--platform", engine.info.platform]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARKYARD_CACHE": str(cache),
+                   "SPARKYARD_REGISTRY": registry}
+    children = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    ended = [(child.communicate(timeout=600), child.returncode) for child in children]
+    assert [status for _, status in ended] == [0, 0], ended
+    errors = [printed[1] for printed, _ in ended]
+    assert sum("installing" in text for text in errors) == 1
+    assert sum("waiting for another process" in text for text in errors) == 1
+    listed = subprocess.run(["docker", "images", "-q", f"{registry}/base-slim"], check=True,
+                            capture_output=True, text=True).stdout.split()
+    assert len(listed) == 1
+    for name in subprocess.run(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}",
+                                f"{registry}/base-slim"], check=True, capture_output=True,
+                               text=True).stdout.split():
+        engine.remove(name)
