@@ -1,4 +1,4 @@
-"""``sparkyard smoke``: run an image and judge what it shows, by level."""
+"""``smoke``: run an image, and give a verdict on what it answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from builder import console
 from builder import labels as label
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import EngineError, LockError, UsageError
+from builder.errors import EngineError, LockError, UsageError, command
 from builder.files import write_text
 from builder.image import local_name
 from builder.locking.lock import Lock, load_for
@@ -30,19 +30,22 @@ TINY = "tiny-gemma4"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("smoke", help="run an image and judge what it answers",
-                                   description=__doc__)
-    parser.add_argument("cell", metavar="CELL", help="cell id")
-    parser.add_argument("--base", help="take the cell on this base")
+    parser = subparsers.add_parser(
+        "smoke", help="run an image and give a verdict on what it answers", description=__doc__)
+    parser.add_argument("cell", metavar="CELL", help="id of the cell (see plan)")
+    parser.add_argument("--base", help="use the cell on this base")
     parser.add_argument("--level", choices=("1a", "1b", "2"),
-                        help="1a: look into it; 1b: vLLM in process; 2: the real server "
-                             "(default: the highest that this host can show)")
-    parser.add_argument("--recipe", default=TINY, help=f"the model to serve (default: {TINY})")
+                        help="1a: look into the image; 1b: generate text in process; 2: start "
+                             "the real server (default: the highest that this host can run)")
+    parser.add_argument("--recipe", default=TINY,
+                        help=f"recipe of the model to serve at level 2 (default: {TINY})")
     parser.add_argument("--model", type=Path, metavar="DIR",
-                        help="another folder for the tiny model")
-    parser.add_argument("--image", metavar="REF", help="an image other than the cell's own")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the record (- for stdout)")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit file")
+                        help="use the checkpoint in this folder, not the recipe's")
+    parser.add_argument("--image", metavar="REF", help="test this image, not the cell's own")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+                        help="also write the record to this file (- for standard output)")
+    parser.add_argument("--junit", type=Path, metavar="FILE",
+                        help="also write a JUnit report to this file")
     parser.set_defaults(execute=execute)
 
 
@@ -52,9 +55,9 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     cell = one_cell(workspace, options)
     if options.level == "1b" and cell.is_cuda:
-        raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} has no backend for one",
-                         where="--level 1b", next_step="look into the image: --level 1a; "
-                         "or serve, on a host with a GPU: --level 2")
+        raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
+                         where="--level 1b", next_step="use --level 1a, or on a host with a GPU "
+                         "--level 2")
     lock = load_for(cell, workspace.locks)
     recipe = load_recipe(workspace.root, options.recipe)
     check_pin(recipe, cell, lock)
@@ -107,7 +110,7 @@ def write_copy(path: Path | None, text: str) -> None:
         write_text(path, text)
     except OSError as error:
         raise UsageError(f"the file cannot be written: {error.strerror}", where=str(path),
-                         next_step="the record is kept: `sparkyard report --output FILE`"
+                         next_step=f"the record is kept: {command('report', '--output', 'FILE')}"
                          ) from error
 
 
@@ -120,8 +123,10 @@ def _tell(record: Record, options: argparse.Namespace) -> None:
 
 
 def default_level(cell: Cell, host: str) -> Level:
-    """Return the highest level that can be shown here: without a GPU a CUDA cell is looked into,
-    an emulated CPU cell generates in process, a native one serves."""  # noqa: D205, D209
+    """Return the level to run where none is named.
+
+    A CUDA cell is looked into, an emulated CPU cell generates in process, a native one serves.
+    """
     if cell.is_cuda:
         return "1a"
     return "2" if cell.platform == host else "1b"
@@ -133,7 +138,7 @@ def one_cell(workspace: Workspace, options: argparse.Namespace) -> Cell:
     cells = select(workspace.cells, [options.cell], axes)
     if len(cells) != 1:
         raise UsageError(f"{options.cell} means {len(cells)} cells", where="command line",
-                         next_step=f"name one of {', '.join(cell.id for cell in cells)}")
+                         next_step=f"name one of them: {', '.join(cell.id for cell in cells)}")
     return cells[0]
 
 
@@ -144,13 +149,13 @@ def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) ->
     where there is none, LockError where it is of another lock.
     """
     image = engine.inspect(reference)
-    build = f"run `sparkyard build {lock.cell}`"
+    build = f"run {command('build', lock.cell)}"
     if image is None:
-        raise EngineError("there is no image to test", where=reference,
+        raise EngineError("the engine has no such image", where=reference,
                           next_step="pull or load it, or leave --image out" if foreign else build)
     if not foreign and image.labels.get(label.LOCK) != lock.digest:
-        raise LockError("this image was built from another lock than the one that is here",
-                        where=reference, next_step=f"{build}, or take it as it is: --image REF")
+        raise LockError("the image was not built from the current lock", where=reference,
+                        next_step=f"{build}, or test the image as it is with --image REF")
     return image
 
 
@@ -171,10 +176,12 @@ def served_folder(workspace: Workspace, recipe: Recipe) -> Path | None:
 def _folder(workspace: Workspace, recipe: Recipe, level: str, given: Path | None) -> Path | None:
     """Return the folder of the checkpoint that is tested; None for a repository of a hub."""
     if given and not given.is_dir():
-        raise UsageError("there is no such folder", where=f"--model {given}")
+        raise UsageError("there is no such folder", where=f"--model {given}",
+                         next_step="name a folder with a checkpoint")
     if level != "2":
         return given or workspace.root / "tests" / "fixtures" / TINY
     if given and not recipe.model.path:
-        raise UsageError(f"the recipe {recipe.name} serves {recipe.model.repository}, no folder",
+        raise UsageError(f"the recipe {recipe.name} serves a repository of a model hub "
+                         f"({recipe.model.repository}), so that no folder can take its place",
                          where="--model", next_step="leave --model out")
     return given or served_folder(workspace, recipe)

@@ -15,7 +15,7 @@ SPARE = 0.95  # vLLM's estimate is the edge: a server there boots one time and n
 # The last line of a traceback, with or without the prefix of vLLM's logger.
 ERROR = re.compile(r"^(?:.*ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception|SystemExit): .+)")
 ECHO = re.compile(r"EngineDeadError|Engine core initialization failed|WorkerProc initialization "
-                  r"failed|Executor failed")  # said by those who only hear of it
+                  r"failed|Executor failed")  # from processes that only report it
 
 
 class Shortage(Frozen):
@@ -46,18 +46,18 @@ SHORTAGES = (
 
 def shortage(lines: Sequence[str]) -> str:
     """Return how memory ran out, with what to ask for instead where vLLM says it; or nothing."""
-    for one in SHORTAGES:
-        if any(re.search(one.pattern, line) for line in lines):
-            return one.name + advice(lines)
+    for known in SHORTAGES:
+        if any(re.search(known.pattern, line) for line in lines):
+            return known.name + advice(lines)
     return ""
 
 
 def advice(lines: Sequence[str]) -> str:
     """Return the context length to ask for: vLLM's estimate less five per cent."""
-    found = next(filter(None, map(ESTIMATE.search, lines)), None)
-    if found is None:
+    estimate = next(filter(None, map(ESTIMATE.search, lines)), None)
+    if estimate is None:
         return ""
-    length = int(int(found[1].replace(",", "")) * SPARE)
+    length = int(int(estimate[1].replace(",", "")) * SPARE)
     return f"; --max-model-len {length} would fit"
 
 
@@ -66,7 +66,7 @@ def first_error(lines: Sequence[str]) -> str:
     begun = False
     for line in lines:
         begun = begun or "Traceback (most recent call last)" in line
-        found = ERROR.search(line) if begun else None
-        if found and not ECHO.search(found[1]):
-            return found[1].strip()
+        error = ERROR.search(line) if begun else None
+        if error and not ECHO.search(error[1]):
+            return error[1].strip()
     return ""

@@ -185,7 +185,8 @@ def _unanswered(what: str, error: Exception, end: float) -> Unanswered:
     """Turn the failure of a request into what is said of it; no password is in that."""
     timed_out = isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError) or (
         time.monotonic() > end)
-    return Unanswered(f"{what}: {redact(str(error))}", timed_out=timed_out)
+    late = ", it timed out" if timed_out else ""
+    return Unanswered(f"{what}{late}: {redact(str(error))}", timed_out=timed_out)
 
 
 def _number(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The server's log held against its recipe: lines that must show or must not, and figures."""
+"""The server's log compared with its recipe: lines that must show or must not, and figures."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ def log_checks(expected: LogExpectation, lines: Sequence[str], *,
     """Yield one check for each expectation that applies to this kind of server."""
     for line in expected.must_show:
         if line.applies(is_cuda=is_cuda):
-            found = _first(line.pattern, lines)
-            yield _check(f"log shows {line.pattern!r}", good=bool(found), detail=line.why)
+            yield _check(f"log shows {line.pattern!r}", good=bool(_first(line.pattern, lines)),
+                         detail=line.why)
     for line in expected.must_not_show:
         if line.applies(is_cuda=is_cuda):
-            found = _first(line.pattern, lines)
-            yield _check(f"log lacks {line.pattern!r}", good=not found, detail=found or line.why)
+            unwanted = _first(line.pattern, lines)
+            yield _check(f"log lacks {line.pattern!r}", good=not unwanted,
+                         detail=unwanted or line.why)
     for figure in expected.figure:
         if figure.applies(is_cuda=is_cuda):
             yield figure_check(figure, lines)
 
 
 def figure_check(figure: LogFigure, lines: Sequence[str]) -> Check:
-    """Read a figure out of the log and hold it against its bounds; one not stated is a failure."""
+    """Read a figure from the log and check its bounds; a figure that is not stated is a failure."""
     name = f"log figure: {figure.name}"
     stated = [value for value in map(figure.read, lines) if value is not None]
     if not stated:
@@ -34,7 +35,7 @@ def figure_check(figure: LogFigure, lines: Sequence[str]) -> Check:
     low, high = figure.bounds
     wrong = [value for value in stated if not low <= value <= high]
     value = f"{(wrong or stated)[0]:,.10g} {figure.unit}"
-    return _check(name, good=not wrong, detail=f"{value}, {figure.allowed} is due: {figure.why}")
+    return _check(name, good=not wrong, detail=f"{value}, expected {figure.allowed}: {figure.why}")
 
 
 def _first(pattern: str, lines: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""A server watched from outside: how its boot ends, and whether it is still there afterwards.
+"""A server watched from outside: how its boot ends, and whether it still serves afterwards.
 
-Three witnesses: its log, its processes, and ``/health``. An API that listens proves nothing: the
+Three sources tell: its log, its processes and ``/health``. An API that listens proves nothing: the
 engine behind it may be dead (vLLM then answers 500 or 503 for seconds and ends with status 0).
 """
 
@@ -20,15 +20,15 @@ from builder.smoke.processes import ProcessMonitor, look_into
 from builder.smoke.readiness import DEAD, Boot
 
 LOOK_EVERY_S = 2.0
-COUNT_EVERY_S = 10.0  # asking for the processes costs a command inside
+COUNT_EVERY_S = 10.0  # listing the processes takes a command in the container
 OUT = " (out of memory)"  # as describe_end says it of a container's own limit
 KILLED = "it was killed, as the kernel does where memory runs out"
-LAST_WORDS_S = 3.0  # what a dying server still writes: the traceback comes after the first line
+LAST_WORDS_S = 3.0  # a dying server still writes: the traceback comes after the first line
 
 
 @dataclass
 class Watch:
-    """Follows one server; ``gone`` and ``boot`` share what was seen of its processes."""
+    """Follows one server; ``boot`` and ``gone`` share what is known of its processes."""
 
     box: Container
     events: LifeEvents
@@ -74,7 +74,7 @@ class Watch:
             self.lost = self.monitor.update(look_into(self.box)) or self.lost
 
     def gone(self, client: Client) -> str:
-        """Return how a server that was ready is no more; nothing while it serves."""
+        """Return how a server that was ready has died; nothing while it serves."""
         if self._dead() or not self.box.state().running:
             return self.death()
         self.count(now=True)
@@ -87,7 +87,7 @@ class Watch:
         """Say how the server died, from its last words; raises EngineError for a stopped one."""
         self._listen()
         end = describe_end(self.box, self.events)
-        behind = self.lost and f"its process {self.lost} is gone behind an API that listens"
+        behind = self.lost and f"its process {self.lost} is gone, though the API still listens"
         line, cause = self._dead() or behind, first_error(self.log.lines)
         lack = shortage(self.log.lines) or (KILLED if end.endswith("status 137") else "")
         text = "; ".join(filter(None, (line and f"the engine died: {line}",
@@ -99,7 +99,7 @@ class Watch:
         return next((line.strip()[:300] for line in self.log.lines if DEAD.search(line)), "")
 
     def _listen(self) -> None:
-        """Wait for last words, until none come."""
+        """Wait for the last lines, until none come."""
         end = time.monotonic() + LAST_WORDS_S
         while time.monotonic() < end and any(map(self._hear, self.log.fresh(1.0))):
             pass

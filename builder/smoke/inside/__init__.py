@@ -1,4 +1,4 @@
-"""Scripts that run in an image, by the image's own Python; they import nothing of Sparkyard.
+"""Scripts that run inside an image with its own Python; they import nothing of Sparkyard.
 
-Each prints one line a result, ``@@ `` and JSON, so that a crash leaves what was seen before it.
+Each prints one line a result, ``@@ `` and JSON, so that the results before a crash are kept.
 """

@@ -1,4 +1,4 @@
-"""Load the model into vLLM's engine in this process and hold the battery's short texts against it.
+"""Load the model into vLLM's engine in this process and ask it the battery's short texts.
 
 All of them go in one batch, so that an emulated machine pays for the load and not for each one.
 """
@@ -18,13 +18,13 @@ MAX_TOKENS = 64
 
 def main() -> None:
     """Import each package, then ask everything at once and the first question once more, alone."""
-    asked = spec()
-    for name in asked["imports"]:
+    task = spec()
+    for name in task["imports"]:
         with check(f"import {name}") as detail:
             detail.append(str(getattr(importlib.import_module(name), "__version__", "")))
-    cases, outputs = asked["cases"], list[Any]()
+    cases, outputs = task["cases"], list[Any]()
     with check("Gemma 4 answers (vllm.LLM)") as detail:
-        engine = load(asked["model"])
+        engine = load(task["model"])
         outputs = ask(engine, [case["messages"] for case in cases])
         detail.append(f"{len(outputs)} answers in one batch")
     for case, output in zip(cases, outputs, strict=False):
@@ -50,7 +50,7 @@ def ask(engine: Any, conversations: list[Any]) -> list[Any]:
 
     done = engine.chat(conversations, SamplingParams(temperature=0.0, max_tokens=MAX_TOKENS,
                                                      logprobs=1))
-    return [one.outputs[0] for one in done]
+    return [request.outputs[0] for request in done]
 
 
 def judged(case: dict[str, Any], output: Any) -> str:

@@ -26,17 +26,17 @@ WORK = Path("/tmp/sparkyard-work")  # noqa: S108 - the container's own
 
 def main() -> None:
     """Run the checks in order."""
-    asked = spec()
+    task = spec()
     WORK.mkdir(exist_ok=True)
     with check("versions equal the lock") as detail:
-        detail.append(versions(asked["wheels"]))
+        detail.append(versions(task["wheels"]))
     with check("pip check") as detail:
-        detail.append(pip_check(asked["leave_out"]))
+        detail.append(pip_check(task["leave_out"]))
     with check("C compiler, Python.h and ldconfig") as detail:
         detail.append(c_stub())
-    if asked["cuda"]:
+    if task["cuda"]:
         with check("nvcc compiles for 12.1a") as detail:
-            detail.append(kernel(asked["cuda"]))
+            detail.append(kernel(task["cuda"]))
 
 
 def versions(locked: dict[str, str]) -> str:

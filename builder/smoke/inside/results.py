@@ -1,4 +1,4 @@
-"""How the scripts inside an image say what they saw: one ``@@`` line a result."""
+"""How the scripts inside an image report: one ``@@`` line per result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SPEC = Path(__file__).with_name("spec.json")
 
 
 def spec() -> dict[str, Any]:
-    """Return what the host asks for."""
-    found: dict[str, Any] = json.loads(SPEC.read_text(encoding="utf-8"))
-    return found
+    """Return the task that the host has written beside this script."""
+    task: dict[str, Any] = json.loads(SPEC.read_text(encoding="utf-8"))
+    return task
 
 
 def say(check: str, status: str, detail: str = "", seconds: float = 0.0) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 def main(model: str, revision: str = "", given: str = "") -> None:
     """Print one JSON object: ``where``, empty if there is none, and ``digests``."""
-    found = Path(given) if given else None
+    file = Path(given) if given else None
     for name in ("chat_template.jinja", "chat_template.json", "tokenizer_config.json"):
-        found = found or with_template(locate(model, revision, name))
-    digests = [hashlib.sha256(text).hexdigest() for text in texts(found)] if found else []
-    sys.stdout.write(json.dumps({"where": str(found or ""), "digests": digests}) + "\n")
+        file = file or with_template(locate(model, revision, name))
+    digests = [hashlib.sha256(text).hexdigest() for text in texts(file)] if file else []
+    sys.stdout.write(json.dumps({"where": str(file or ""), "digests": digests}) + "\n")
 
 
 def locate(model: str, revision: str, name: str) -> Path | None:
@@ -43,10 +43,10 @@ def texts(path: Path) -> list[bytes]:
     """Return the template as it may have been digested, nothing where the file has none."""
     if path.suffix != ".json":
         return [path.read_bytes()]
-    said = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-    if isinstance(said, list):  # several, by name
-        said = next((one["template"] for one in said if one["name"] == "default"), None)
-    return [said.encode(), (said + "\n").encode()] if said else []
+    template = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+    if isinstance(template, list):  # several, by name
+        template = next((each["template"] for each in template if each["name"] == "default"), None)
+    return [template.encode(), (template + "\n").encode()] if template else []
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from math import log2
 
-SHARE, SHARE_FROM = 0.6, 8  # of the commonest sign; looked at from so many signs on
-BITS, BITS_FROM = 2.0, 64  # entropy of single signs
+SHARE, SHARE_FROM = 0.6, 8  # of the most frequent character; from so many characters on
+BITS, BITS_FROM = 2.0, 64  # entropy of single characters
 DISTINCT, WORDS, WORDS_FROM = 0.35, 4, 24  # different runs of four words, of all such runs
-TURNS, TURNS_LONG, UNIT = 5, 60, 200  # a text that ends in one unit, so often, so many signs
+TURNS, TURNS_LONG, UNIT = 5, 60, 200  # a text that ends in one unit, so often, so many characters
 LEAKED = re.compile(r"<\|[^<>\n]{0,40}>|<[a-z_]{1,30}\|>|</?tool_call>|</?think>")
 
 
@@ -20,13 +20,13 @@ def degenerate(text: str) -> str:
     if "!!!!!" in text:
         return "'!!!!!' in the answer: the logits are garbage"
     if top_share(text) > SHARE:
-        return f"one sign is {top_share(text):.0%} of the answer"
+        return f"one character is {top_share(text):.0%} of the answer"
     if turns(text):
         return f"the answer ends in a loop of {turns(text)!r}"
     if distinct(text) < DISTINCT:
         return f"only {distinct(text):.0%} of its runs of {WORDS} words are different: a loop"
     if bits(text) < BITS:
-        return f"{bits(text):.2f} bits of entropy a sign"
+        return f"{bits(text):.2f} bits of entropy per character"
     return ""
 
 
@@ -37,14 +37,14 @@ def leaked(text: str) -> str:
 
 
 def top_share(text: str) -> float:
-    """Return the share of the commonest sign, spaces aside; 0 for texts too short to tell."""
-    signs = Counter("".join(text.split()))
-    count = signs.total()
-    return max(signs.values()) / count if count >= SHARE_FROM else 0.0
+    """Return the share of the most frequent character, spaces aside; 0 for too short a text."""
+    characters = Counter("".join(text.split()))
+    count = characters.total()
+    return max(characters.values()) / count if count >= SHARE_FROM else 0.0
 
 
 def bits(text: str) -> float:
-    """Return the entropy in bits a sign; infinite for texts too short to tell."""
+    """Return the entropy in bits per character; infinite for texts too short to tell."""
     if len(text) < BITS_FROM:
         return float("inf")
     return -sum(n / len(text) * log2(n / len(text)) for n in Counter(text).values())
@@ -67,6 +67,6 @@ def turns(text: str) -> str:
     for size in range(1, min(UNIT, len(text) // TURNS) + 1):
         often = max(TURNS, -(-TURNS_LONG // size))
         unit = text[-size:]
-        if any(sign.isalnum() for sign in unit) and text.endswith(unit * often):
+        if any(character.isalnum() for character in unit) and text.endswith(unit * often):
             return unit
     return ""

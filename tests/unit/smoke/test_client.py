@@ -84,7 +84,7 @@ def test_an_answer_of_single_bytes_is_given_up_by_its_time(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time, the answer never does."""
     with answering(endless(b"x", 0.02)) as client:
-        with pytest.raises(Unanswered, match="not complete") as told:
+        with pytest.raises(Unanswered, match="timed out: not complete") as told:
             client.chat(REQUEST, timeout=0.3)
         assert told.value.timed_out
         response = client._send("POST", "/", stream=True)

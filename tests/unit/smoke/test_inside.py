@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from builder.record.check import Status
 from builder.smoke import levels
 
 sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
@@ -32,14 +31,3 @@ def test_other_files_have_none(tmp_path: Path) -> None:
     for data in (b"", b"text", b"\x7fELF\x02\x01" + b"\xff" * 100):
         (tmp_path / "x").write_bytes(data)
         assert list(undefined_symbols(tmp_path / "x")) == []
-
-
-def test_a_result_line_is_a_check() -> None:
-    found = levels.parse('@@ {"check": "import torch", "status": "pass", "detail": "2.11.0"}')
-    assert found is not None
-    assert (found.check, found.status) == ("import torch", Status.PASS)
-
-
-def test_other_lines_are_not() -> None:
-    for line in ("", "INFO hello", "@@ not json", '@@ {"check": "x", "status": "maybe"}'):
-        assert levels.parse(line) is None

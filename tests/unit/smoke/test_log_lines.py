@@ -87,7 +87,7 @@ def test_the_detail_holds_figure_bounds_and_reason() -> None:
                        at_most=2, why="it was so")
     said = figure_check(figure, ["took 1,234.5 GiB"])
     assert said.status is Status.FAIL
-    assert said.detail == "1,234.5 GiB, at least 1 and at most 2 is due: it was so"
+    assert said.detail == "1,234.5 GiB, expected at least 1 and at most 2: it was so"
     assert "no line states it" in figure_check(figure, ["took many GiB"]).detail
 
 

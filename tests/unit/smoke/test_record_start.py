@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from builder.engine.client import EngineInfo, ImageFacts
-from builder.errors import DiskError
 from builder.recipes.load import load_recipe
 from builder.record.host_facts import cpu_model, host_facts
-from builder.smoke.models import KeptLog
 from builder.smoke.record_start import folder_digest, model_used, registry_digest
 
 ROOT = Path(__file__).parents[3]
@@ -88,25 +86,3 @@ def test_the_processor_of_this_machine_is_not_that_of_another() -> None:
 def test_processors(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "cpuinfo").write_text(text)
     assert cpu_model(tmp_path) == said
-
-
-def test_a_log_is_on_disk_line_by_line(tmp_path: Path) -> None:
-    log = KeptLog(tmp_path / "logs" / "x.log")
-    log.append("one")
-    assert (tmp_path / "logs" / "x.log").read_text() == "one\n"
-    log.append("two")
-    log.close()
-    log.append("a last word of the thread that follows it")
-    assert (log[:2], (tmp_path / "logs" / "x.log").read_text()) == (["one", "two"],
-                                                                      "one\ntwo\n")
-
-
-def test_a_log_on_a_full_disk_goes_on_in_memory_and_says_so() -> None:
-    log = KeptLog(Path("/dev/full"))
-    log.raise_if_full()
-    log.append("one")
-    log.append("two")
-    with pytest.raises(DiskError, match="while the log was written"):
-        log.raise_if_full()
-    log.close()
-    assert list(log) == ["one", "two"]

@@ -29,7 +29,7 @@ FILES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "LICENSE",
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("!" * 8, "'!!!!!'"), ("Paris\ufffd", "U+FFFD"), ("aaaaaaaaaaaa", "one sign"),
+    ("!" * 8, "'!!!!!'"), ("Paris\ufffd", "U+FFFD"), ("aaaaaaaaaaaa", "one character"),
     ("Well, it is so. " * 12, "loop"), ("東京は大きい。" * 12, "loop"),
     (" ".join(f"{n % 3} and then again {n % 2}" for n in range(40)), "loop"),
     ("abab ba" * 3 + "ab ba baab abba baba" * 3, "bits"),
