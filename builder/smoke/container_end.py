@@ -10,15 +10,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Condition, Thread
 
 from builder.engine.client import Container, Engine, RunSpec
 from builder.errors import EngineError
 
+KILLED_STATUS = 137  # 128 and the number of the signal
 AGAIN = "run the same command again"
 DIE_WITHIN_S = 10.0  # the state says "exited" before the event of it comes
 KILL_AFTER_DIE_S = 0.5  # a kill is told about when it was done, as is the end that follows
 END_WITHIN_S = 10.0  # for the last event of a container that was removed
+
+
+@dataclass(frozen=True)
+class ContainerEnd:
+    """The exit status, and whether the container went beyond its own memory limit."""
+
+    status: int
+    out_of_memory: bool
+
+    @property
+    def killed(self) -> bool:
+        """Say whether it was killed by signal 9, by whomever."""
+        return self.status == KILLED_STATUS
 
 
 class LifeEvents:
@@ -82,8 +97,8 @@ def running(engine: Engine, spec: RunSpec) -> Iterator[tuple[Container, LifeEven
             events.join()
 
 
-def describe_end(box: Container, events: LifeEvents, what: str = "the server") -> str:
-    """Return how the container ended by itself, called ``what``; nothing while it runs.
+def find_end(box: Container, events: LifeEvents) -> ContainerEnd | None:
+    """Return how the container ended by itself; None while it runs.
 
     Raises EngineError where the image is not to blame, as ``LifeEvents.raise_if_stopped`` does.
     """
@@ -94,7 +109,4 @@ def describe_end(box: Container, events: LifeEvents, what: str = "the server") -
     if state.status == "paused":
         raise EngineError("the container is paused", where=box.spec.image,
                           next_step="leave it alone while it is tested; " + AGAIN)
-    if state.running:
-        return ""
-    cause = " (out of memory)" if state.out_of_memory else ""
-    return f"{what} ended with status {state.exit_code}{cause}"
+    return None if state.running else ContainerEnd(state.exit_code, state.out_of_memory)

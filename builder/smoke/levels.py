@@ -18,7 +18,7 @@ from builder.limits import SCRIPT_S, TooMuchError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.record.check import Check, OnCheck, Status, ignore
-from builder.smoke.container_end import LifeEvents, describe_end, running
+from builder.smoke.container_end import LifeEvents, find_end, running
 from builder.smoke.models import Run
 from builder.smoke.probes import degenerate
 from builder.smoke.probes.cases import SHORT, AnswerCase, battery
@@ -103,9 +103,10 @@ def run_scripts(box: Container, events: LifeEvents, scripts: Sequence[str], log:
         started = time.monotonic()
         problem = _run_script(box, name, log, keep)
         if problem:
-            why = describe_end(box, events, "the container") or problem
+            if end := find_end(box, events):
+                problem = f"the container ended with status {end.status}"
             keep(Check(check=f"{name} runs to its end", status=Status.FAIL,
-                       detail=f"{why}: {' | '.join(log[-3:])}",
+                       detail=f"{problem}: {' | '.join(log[-3:])}",
                        seconds=time.monotonic() - started))
     return checks
 

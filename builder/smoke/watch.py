@@ -14,14 +14,13 @@ from builder.engine.client import Container
 from builder.record.check import Check, Status
 from builder.smoke.causes import first_error, shortage
 from builder.smoke.client import Client
-from builder.smoke.container_end import LifeEvents, describe_end
+from builder.smoke.container_end import ContainerEnd, LifeEvents, find_end
 from builder.smoke.log import Log
 from builder.smoke.processes import ProcessMonitor, look_into
 from builder.smoke.readiness import DEAD, Boot
 
 LOOK_EVERY_S = 2.0
 COUNT_EVERY_S = 10.0  # listing the processes takes a command in the container
-OUT = " (out of memory)"  # as describe_end says it of a container's own limit
 KILLED = "it was killed, as the kernel does where memory runs out"
 LAST_WORDS_S = 3.0  # a dying server still writes: the traceback comes after the first line
 
@@ -65,7 +64,7 @@ class Watch:
             return self.death() + where
         hang = self.phases.hung(self.monitor.idle())
         lack = hang and self.monitor.starvation()
-        return f"{hang}{OUT[:-1]}: {lack})" if lack else hang
+        return f"{hang} (out of memory: {lack})" if lack else hang
 
     def count(self, *, now: bool = False) -> None:
         """Look at the processes, now or where the last look is some time ago."""
@@ -86,14 +85,21 @@ class Watch:
     def death(self) -> str:
         """Say how the server died, from its last words; raises EngineError for a stopped one."""
         self._listen()
-        end = describe_end(self.box, self.events)
+        end = find_end(self.box, self.events)
         behind = self.lost and f"its process {self.lost} is gone, though the API still listens"
         line, cause = self._dead() or behind, first_error(self.log.lines)
-        lack = shortage(self.log.lines) or (KILLED if end.endswith("status 137") else "")
         text = "; ".join(filter(None, (line and f"the engine died: {line}",
-                                       cause and f"first error: {cause[:300]}", end)))
-        text = text or "the engine no longer answers"
-        return f"{text.replace(OUT, '')}{OUT[:-1]}: {lack})" if lack else text
+                                       cause and f"first error: {cause[:300]}",
+                                       f"the server ended with status {end.status}" if end else "")))
+        return (text or "the engine no longer answers") + self._shortage(end)
+
+    def _shortage(self, end: ContainerEnd | None) -> str:
+        """Return what to add to a death where memory ran out: the log knows best, then the end."""
+        if lack := shortage(self.log.lines):
+            return f" (out of memory: {lack})"
+        if end and end.out_of_memory:
+            return " (out of memory)"
+        return f" (out of memory: {KILLED})" if end and end.killed else ""
 
     def _dead(self) -> str:
         return next((line.strip()[:300] for line in self.log.lines if DEAD.search(line)), "")

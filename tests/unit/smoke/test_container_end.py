@@ -13,7 +13,7 @@ from builder.engine.client import Container, Engine, RunSpec
 from builder.engine.container import ContainerState
 from builder.errors import EngineError
 from builder.smoke import container_end
-from builder.smoke.container_end import LifeEvents, describe_end, running
+from builder.smoke.container_end import ContainerEnd, LifeEvents, find_end, running
 
 GONE = "the connection breaks"
 
@@ -47,31 +47,31 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_end, "KILL_AFTER_DIE_S", 0.0)
 
 
-def end_of(box: Box) -> str:
+def end_of(box: Box) -> ContainerEnd | None:
     events = LifeEvents(cast(Container, box))
     if GONE not in box.told:
         assert box.all_told.wait(30)
     try:
-        return describe_end(cast(Container, box), events)
+        return find_end(cast(Container, box), events)
     finally:
         box.removed.set()
         events.join()
 
 
-@pytest.mark.parametrize(("box", "text"), [
-    (Box("start", status="running"), ""),
-    (Box("start", "die"), "the server ended with status 1"),
-    (Box("start", "die", code=0), "the server ended with status 0"),
-    (Box("start", "oom", "die", code=137, memory=True),
-     "the server ended with status 137 (out of memory)")])
-def test_an_end_of_its_own_is_a_finding(box: Box, text: str) -> None:
-    assert end_of(box) == text
+@pytest.mark.parametrize(("box", "end"), [
+    (Box("start", status="running"), None),
+    (Box("start", "die"), ContainerEnd(1, out_of_memory=False)),
+    (Box("start", "die", code=0), ContainerEnd(0, out_of_memory=False)),
+    (Box("start", "oom", "die", code=137, memory=True), ContainerEnd(137, out_of_memory=True))])
+def test_an_end_of_its_own_is_a_finding(box: Box, end: ContainerEnd | None) -> None:
+    assert end_of(box) == end
+    assert end is None or end.killed == (end.status == 137)
 
 
 @pytest.mark.parametrize("told", [(), ("start",)])
 def test_nothing_follows_from_an_event_that_does_not_come(told: tuple[str, ...]) -> None:
     """The state says "exited" before ``die`` is told, and an engine may never tell it."""
-    assert end_of(Box(*told)) == "the server ended with status 1"
+    assert end_of(Box(*told)) == ContainerEnd(1, out_of_memory=False)
 
 
 @pytest.mark.parametrize(("box", "text"), [
@@ -102,7 +102,7 @@ def test_a_kill_that_is_told_late_still_counts(monkeypatch: pytest.MonkeyPatch) 
     box = Late("start", "kill", "die", code=0)
     events = LifeEvents(cast(Container, box))
     with pytest.raises(EngineError, match="stopped from outside"):
-        describe_end(cast(Container, box), events)
+        find_end(cast(Container, box), events)
     box.removed.set()
 
 
