@@ -88,9 +88,9 @@ class Watch:
         end = find_end(self.box, self.events)
         behind = self.lost and f"its process {self.lost} is gone, though the API still listens"
         line, cause = self._dead() or behind, first_error(self.log.lines)
+        ended = f"the server ended with status {end.status}" if end else ""
         text = "; ".join(filter(None, (line and f"the engine died: {line}",
-                                       cause and f"first error: {cause[:300]}",
-                                       f"the server ended with status {end.status}" if end else "")))
+                                       cause and f"first error: {cause[:300]}", ended)))
         return (text or "the engine no longer answers") + self._shortage(end)
 
     def _shortage(self, end: ContainerEnd | None) -> str:
