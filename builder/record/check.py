@@ -1,4 +1,4 @@
-"""What a smoke test found: one check each, and the verdict that follows from all."""
+"""The checks of a run, and the verdict that follows from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Check(Frozen):
     answer: str = ""
 
 
-OnCheck = Callable[[Check], None]  # is handed each check as it comes
+OnCheck = Callable[[Check], None]  # called with each check when it is done
 
 
 def ignore(check: Check) -> None:

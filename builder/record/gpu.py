@@ -42,7 +42,7 @@ def gpus_in(box: Box) -> tuple[Gpu, ...]:
     """
     try:
         answer = box.exec(QUERY, timeout=WITHIN_S)
-    except CommandError as error:
+    except (CommandError, EngineError) as error:
         raise EngineError(f"nvidia-smi did not answer in the container within {WITHIN_S:.0f} s",
                           where=QUERY[0], next_step="run `nvidia-smi` on this machine; if it hangs "
                           "there too, the driver has to be reset") from error

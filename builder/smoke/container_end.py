@@ -15,6 +15,7 @@ from threading import Condition, Thread
 
 from builder.engine.client import Container, Engine, RunSpec
 from builder.errors import EngineError
+from builder.limits import TooMuchError
 
 KILLED_STATUS = 137  # 128 and the number of the signal
 AGAIN = "run the same command again"
@@ -43,20 +44,22 @@ class LifeEvents:
         """Begin to follow."""
         self._image, self._box = box.spec.image, box
         self._seen: list[str] = []
-        self._broken = False
+        self._broken = ""  # why the events can no longer be followed
         self._news = Condition()
         self._thread = Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
-        broken = False
+        broken = ""
         try:
             for action in self._box.follow_events():
                 with self._news:
                     self._seen.append(action)
                     self._news.notify_all()
-        except EngineError:
-            broken = True
+        except EngineError as error:
+            broken = error.what
+        except TooMuchError:  # that says nothing about how the container ends
+            pass
         with self._news:
             self._broken = broken
             self._news.notify_all()
@@ -69,13 +72,14 @@ class LifeEvents:
                     "the container was stopped from outside: by `docker stop`, `docker kill` or "
                     "an engine that was shut down", where=self._image, next_step=AGAIN)
             if self._broken:
-                raise EngineError("the Docker engine went away while the container ran",
-                                  where=self._image, next_step=AGAIN)
+                raise EngineError(f"the Docker engine went away while the container ran: "
+                                  f"{self._broken}", where=self._image, next_step=AGAIN)
 
     def await_death(self) -> None:
         """Wait for the event of an end that the container's state already shows, or for no more."""
         with self._news:
-            told = self._news.wait_for(lambda: "die" in self._seen or self._broken, DIE_WITHIN_S)
+            told = self._news.wait_for(
+                lambda: "die" in self._seen or bool(self._broken), DIE_WITHIN_S)
         if told and not self._broken:
             time.sleep(KILL_AFTER_DIE_S)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from builder import console
 from builder.engine.client import Container
+from builder.errors import EngineError
 from builder.process import CommandError
 
 OURS = ("VLLM::Engine", "VLLM::Worker")
@@ -71,7 +72,7 @@ def look_into(box: Container) -> Look:
     """Return what a container shows; nothing where it cannot be asked in time."""
     try:
         return read_look(box.exec(["sh", "-c", LOOK], timeout=LOOK_WITHIN_S).stdout)
-    except CommandError:
+    except (CommandError, EngineError):  # whether the engine is there, the state says
         return Look(())
 
 

@@ -12,6 +12,7 @@ import pytest
 from builder.engine.client import Container, Engine, RunSpec
 from builder.engine.container import ContainerState
 from builder.errors import EngineError
+from builder.limits import TooMuchError
 from builder.smoke import container_end
 from builder.smoke.container_end import ContainerEnd, LifeEvents, find_end, running
 
@@ -75,7 +76,7 @@ def test_nothing_follows_from_an_event_that_does_not_come(told: tuple[str, ...])
 
 
 @pytest.mark.parametrize(("box", "text"), [
-    (Box("start", GONE, code=255), "the Docker engine went away"),
+    (Box("start", GONE, code=255), "engine went away .*: the connection to the Docker engine"),
     (Box("start", "kill", "die", code=0), "stopped from outside"),
     (Box("start", "kill", "die", code=137), "stopped from outside"),
     (Box("start", "kill", status="running"), "stopped from outside"),
@@ -83,6 +84,16 @@ def test_nothing_follows_from_an_event_that_does_not_come(told: tuple[str, ...])
 def test_an_end_from_outside_is_none(box: Any, text: str) -> None:
     with pytest.raises(EngineError, match=text):
         end_of(box)
+
+
+def test_too_many_events_end_nothing() -> None:
+    class Noisy(Box):
+        def follow_events(self) -> Iterator[str]:
+            yield "start"
+            self.all_told.set()
+            raise TooMuchError("more than 64 MB")
+
+    assert end_of(Noisy("start")) == ContainerEnd(1, out_of_memory=False)
 
 
 def test_a_kill_that_is_told_late_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:

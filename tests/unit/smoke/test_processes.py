@@ -10,6 +10,7 @@ import pytest
 
 from builder import process
 from builder.engine.client import Container
+from builder.errors import EngineError
 from builder.smoke.processes import LOOK, Look, ProcessMonitor, look_into, read_look
 from tests.unit.smoke.test_readiness import Clock
 
@@ -87,18 +88,24 @@ def test_a_memory_limit_that_is_used_up_is_told(memory: str, *, starved: bool) -
 class Box:
     """A container that answers, or does not in time."""
 
-    def __init__(self, answer: str | None) -> None:
+    def __init__(self, answer: str | Exception) -> None:
         self.answer = answer
 
     def exec(self, command: Sequence[str], *, timeout: float | None = None) -> process.Result:
         assert timeout, "a container that starves may never answer"
-        if self.answer is None:
-            raise process.CommandError(process.Result(("docker",), 124, "", "no end"))
+        if isinstance(self.answer, Exception):
+            raise self.answer
         return process.Result(tuple(command), 0, self.answer, "")
 
 
-def test_a_container_that_does_not_answer_shows_nothing() -> None:
-    assert look_into(cast(Container, Box(None))) == Look(())
+@pytest.mark.parametrize("error", [
+    process.CommandError(process.Result(("docker",), 124, "", "no end")),
+    EngineError("docker did not answer in 30 s")])
+def test_a_container_that_does_not_answer_shows_nothing(error: Exception) -> None:
+    assert look_into(cast(Container, Box(error))) == Look(())
+
+
+def test_a_container_that_answers_shows_its_processes() -> None:
     assert len(look_into(cast(Container, Box(STAT))).processes) == 4
 
 
