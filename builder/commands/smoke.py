@@ -31,7 +31,9 @@ TINY = "tiny-gemma4"
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "smoke", help="run an image and give a verdict on what it answers", description=__doc__)
+        "smoke", help="run an image and give a verdict on what it answers",
+        description="Run an image and give a verdict on what it answers. docs/smoke.md explains "
+                    "the levels and what is asked.")
     parser.add_argument("cell", metavar="CELL", help="id of the cell (see plan)")
     parser.add_argument("--base", help="use the cell on this base")
     parser.add_argument("--level", choices=("1a", "1b", "2"),
@@ -137,7 +139,8 @@ def one_cell(workspace: Workspace, options: argparse.Namespace) -> Cell:
     axes = {"base": options.base} if options.base else None
     cells = select(workspace.cells, [options.cell], axes)
     if len(cells) != 1:
-        raise UsageError(f"{options.cell} means {len(cells)} cells", where="command line",
+        raise UsageError(f"{options.cell} names {len(cells)} cells, and one is needed",
+                         where="command line",
                          next_step=f"name one of them: {', '.join(cell.id for cell in cells)}")
     return cells[0]
 
@@ -168,8 +171,9 @@ def served_folder(workspace: Workspace, recipe: Recipe) -> Path | None:
         return None
     folder = workspace.root / recipe.model.path
     if not folder.is_dir():
-        raise UsageError("there is no such folder", where=f"{recipe.name}: model.path = "
-                         f"{recipe.model.path}", next_step="a path begins at the matrix's folder")
+        raise UsageError("there is no such folder",
+                         where=f"{recipe.name}: model.path = {recipe.model.path}",
+                         next_step="correct the path; it is relative to the folder of matrix.toml")
     return folder
 
 

@@ -1,8 +1,8 @@
-"""The boot of a vLLM server, read from its log: phases, a dead engine, a hang.
+"""The boot of a vLLM server, read from its log: its phases, a dead engine, a hang.
 
 Slow is not hung: a compile may take many minutes and still print, or be silent and still work. A
-hang is one phase without a single new line for longer than that phase may be silent, or for longer
-than it may be idle where nothing in the container uses the processor either.
+boot hangs if no new line comes for longer than its phase may be silent, or for longer than it may
+be idle while nothing in the container uses the processor either.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ def template_copies(recipe: Recipe) -> tuple[tuple[Path, str], ...]:
         return ()
     file = Path.cwd() / "chat_template.jinja"
     if not file.is_file():
-        raise UsageError("the recipe serves another chat template than the model's own",
-                         where=str(file), next_step=f"run `{steps[0]}`")
+        raise UsageError(f"the recipe {recipe.name} replaces the model's chat template, and the "
+                         "file with it is not here", where=str(file),
+                         next_step=f"download it: {steps[0]}")
     return ((file, TEMPLATE),)
 
 

@@ -117,7 +117,7 @@ def test_one_that_replaces_the_models_own_must_lie_here(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     light = load_recipe(ROOT, "gemma4-31b-awq4-light")
-    with pytest.raises(UsageError, match="another chat template") as caught:
+    with pytest.raises(UsageError, match="the file with it is not here") as caught:
         template_copies(light)
     assert "curl" in caught.value.next_step
     (tmp_path / "chat_template.jinja").write_text("x")
