@@ -22,7 +22,7 @@ def ask(client: Client, able: Capabilities, on_check: OnCheck = ignore,
     """Run every case that the model's capabilities allow; the others say why they do not apply.
 
     ``gone`` is asked after a failure: what it says of a server that is no more ends the questions,
-    and one last check says how many were not asked.
+    and one last check says how many were not asked. It may raise: then the failure is not kept.
     """
     checks: list[Check] = []
     end, unasked = "", 0
@@ -38,8 +38,9 @@ def ask(client: Client, able: Capabilities, on_check: OnCheck = ignore,
             unasked += 1
         else:
             check, hangs = _run(client, case)
-            keep(check)
+            # Before the check is kept: a failure is none where the engine was stopped.
             end = (HANGS if hangs else gone()) if check.status is Status.FAIL else ""
+            keep(check)
     if unasked:
         keep(Check(check=UNASKED, status=Status.NOT_APPLICABLE,
                    detail=f"{unasked} of the battery's questions were not asked: {end}"))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from builder.errors import EngineError
 from builder.recipes.models import Capabilities
-from builder.record.check import Status, passed
+from builder.record.check import Check, Status, passed
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.probes.cases import battery
 from builder.smoke.probes.run import UNASKED, ask, run
@@ -82,6 +83,19 @@ def test_a_dead_server_fills_one_row_that_says_how_many_were_not_asked(
     assert checks[-1].detail == (
         f"{able - 1} of the battery's questions were not asked: the engine died: a reason")
     assert len(checks) == len(beyond(TINY)) + 2
+
+
+def test_a_failure_of_a_server_that_was_stopped_is_not_kept(served: tuple[Client, Fake]) -> None:
+    client, fake = served
+    fake.status = lambda number: 200 if number < 3 else 500
+    kept: list[Check] = []
+
+    def gone() -> str:
+        raise EngineError("stopped from outside")
+
+    with pytest.raises(EngineError):
+        ask(client, TINY, kept.append, gone)
+    assert [check.status for check in kept] == [Status.PASS, Status.PASS]
 
 
 def test_a_failure_alone_ends_nothing(served: tuple[Client, Fake]) -> None:
