@@ -249,7 +249,7 @@ def test_a_disk_that_fills_ends_the_run_in_words(
     record = place.record()
     assert (record.state, record.verdict) == ("running", "none")
     assert record.checks
-    left = {path for path in place.cache.rglob("*") if path.is_file() and path.parent != place.cache}
+    left = [path for path in place.cache.glob("*/**/*") if path.is_file()]
     assert {path.suffix for path in left} == {".json", ".log"}
     assert containers(image) == []
 

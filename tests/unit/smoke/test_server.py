@@ -105,8 +105,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Fake]]:
         yield port, server
 
 
-def smoke(engine: OneEngine) -> tuple[list[Check], Observations]:
-    checks: list[Check] = []
+def smoke(engine: OneEngine, checks: list[Check] | None = None
+          ) -> tuple[list[Check], Observations]:
+    checks = [] if checks is None else checks
     observed = Observations()
     serve_and_ask(a_run(engine), observed, checks.append)
     return checks, observed
@@ -147,8 +148,10 @@ def test_a_death_in_the_midst_of_the_questions(fake: tuple[int, Fake], *, stoppe
 
     server.status = die
     if stopped:
+        kept: list[Check] = []
         with pytest.raises(EngineError, match="stopped from outside"):
-            smoke(engine)
+            smoke(engine, kept)
+        assert Status.FAIL not in {check.status for check in kept}
         return
     checks, observed = smoke(engine)
     by_name = {check.check: check for check in checks}
