@@ -81,7 +81,7 @@ def _codes(totals: Totals) -> tuple[Code, ...]:
 def _entries(data: Metered, at: int, end: int) -> Iterator[Entry]:
     if end > data.size:
         yield from _entries(data, at, data.size)
-        raise UnreadableError(f"the section ends {end - data.size} bytes behind the file")
+        raise UnreadableError(f"the section ends {end - data.size} bytes after the file")
     while (at := _next_region(data, at, end)) < end:
         magic, version, header, size = _REGION.unpack(_within(data, at, _REGION.size, end))
         if magic != MAGIC or version != 1 or header < _REGION.size:

@@ -1,9 +1,11 @@
-"""``sparkyard gate``: will it load on the cell's GPU? Decided without one, before a build."""
+"""``gate``: will it load on the cell's GPU? Decided without one, before a build."""
 
 from __future__ import annotations
 
 import argparse
+import stat
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from builder import console
@@ -14,6 +16,7 @@ from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import UsageError
 from builder.fetch.wheels import fetch_lock
+from builder.files import refuse_output
 from builder.gate import closures
 from builder.gate.explain import explain
 from builder.gate.judge import GateReport, as_json
@@ -29,22 +32,28 @@ from builder.workspace import Workspace, cache_folder, open_workspace
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("gate", help="judge closures without a GPU",
-                                   description=__doc__)
+    parser = subparsers.add_parser(
+        "gate", help="judge wheels or an image without a GPU", description=(
+            "Will it load on the GPU? Judge a locked cell, loose wheels or a finished image: "
+            "versions, GPU code, libraries, symbols, metadata and the toolchain. Nothing of it is "
+            "run. Exit code 1: at least one finding is an error."))
     parser.add_argument("cells", nargs="*", metavar="CELL",
-                        help="cell ids or globs (default: the locked cells whose wheels are here)")
-    parser.add_argument("--wheels", nargs="+", type=Path, metavar="FILE", help="judge these files")
-    parser.add_argument("--image", metavar="REF", help="judge a finished image, whoever built it")
+                        help="cell ids or globs (default: locked cells whose wheels are fetched)")
+    parser.add_argument("--wheels", nargs="+", type=Path, metavar="FILE",
+                        help="judge these wheel files as one installation")
+    parser.add_argument("--image", metavar="REF", help="judge a finished image of any origin")
     parser.add_argument("--base", metavar="BASE",
                         help="a base of the matrix, or any image: debian:bookworm-slim")
-    parser.add_argument("--explain", metavar="CODE", help="say what a code means")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
-    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the findings as SARIF")
+    parser.add_argument("--explain", metavar="CODE",
+                        help="explain a code, or the old number of a failure (F5), and stop")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--sarif", type=Path, metavar="FILE",
+                        help="also write the findings as SARIF 2.1.0; its folder must exist")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Judge what is named, show it, return 1 where anything must not be built."""
+    """Judge what is named and show it; return 1 where a finding is an error."""
     if options.explain is not None:
         report_gate.show_explanations(explain(options.explain))
         return 0
@@ -66,17 +75,13 @@ def _refuse_nonsense(options: argparse.Namespace) -> None:
         if (named := getattr(options, option)) is not None:
             check_reference(named, f"--{option}")
     if sum(map(bool, (options.cells, options.wheels, options.image))) > 1:
-        raise UsageError("cells, --wheels and --image are three different questions",
-                         where="command line", next_step="ask one of them at a time")
-    if options.sarif and not _writable(options.sarif):
-        raise UsageError("no file can be written there", where=f"--sarif {options.sarif}",
-                         next_step="name a file in a folder, which is made where it is missing")
-
-
-def _writable(path: Path) -> bool:
-    """Say whether a file could be written: no folder is there, and what it is in is one."""
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    return not path.is_dir() and above.is_dir()
+        raise UsageError("cells, --wheels and --image cannot be combined", where="command line",
+                         next_step="run the gate once for each of them")
+    if options.image and options.base:
+        raise UsageError("--base has no meaning for an image, which is its own base",
+                         where="command line", next_step="leave out --base")
+    if options.sarif:
+        refuse_output(options.sarif, inputs=[options.matrix, *(options.wheels or ())])
 
 
 def _reports(options: argparse.Namespace) -> list[GateReport]:
@@ -90,15 +95,15 @@ def _reports(options: argparse.Namespace) -> list[GateReport]:
 
 
 def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
-    """Return the cells that are meant: without a name, those whose wheels are here."""
+    """Return the cells that are named; without a name, those whose wheels are fetched."""
     base = options.base if options.base in workspace.matrix.bases else None
     cells = cells_on(workspace.cells, options.cells, base)
     if options.cells:
         return cells
-    at_hand_already = [cell for cell in cells if _is_fetched(workspace, cell)]
-    console.info(f"judging {len(at_hand_already)} of {len(cells)} cells: those whose wheels are "
-                 "here; name others to fetch them")
-    return at_hand_already
+    fetched = [cell for cell in cells if _is_fetched(workspace, cell)]
+    console.info(f"judging the {len(fetched)} of {len(cells)} cells whose wheels are fetched; name "
+                 "a cell to fetch its wheels too")
+    return fetched
 
 
 def _is_fetched(workspace: Workspace, cell: Cell) -> bool:
@@ -133,13 +138,17 @@ def _wheels(options: argparse.Namespace) -> GateReport:
 
 def _refuse_unreadable(path: Path) -> None:
     try:
-        path.open("rb").close()
-    except IsADirectoryError as error:
-        raise UsageError("a folder is no wheel", where=str(path),
-                         next_step=f"name the wheels in it: {path}/*.whl") from error
+        kind = path.stat().st_mode
+        if stat.S_ISREG(kind):
+            path.open("rb").close()
+            return
     except OSError as error:
         raise UsageError(f"this wheel cannot be opened: {error.strerror}", where=str(path),
-                         next_step="name files that are there and that you may read") from error
+                         next_step="name files that exist and that you may read") from error
+    raise UsageError("this is not a wheel but a "
+                     + ("folder" if stat.S_ISDIR(kind) else "pipe, device or socket"),
+                     where=str(path), next_step=f"name files: {path}/*.whl"
+                     if stat.S_ISDIR(kind) else "name the wheel's file")
 
 
 def _named_base(options: argparse.Namespace) -> BaseFacts:
@@ -159,13 +168,21 @@ def _named_base(options: argparse.Namespace) -> BaseFacts:
 
 
 def _image(workspace: Workspace, reference: str) -> GateReport:
-    """Judge a finished image; one of ours is held against its lock as well."""
+    """Judge a finished image; one of ours is compared with its lock too.
+
+    The lock is read first: reading the image takes minutes, and a stale lock stops everything.
+    """
     engine = Engine.connect()
     image = at_hand(engine, reference, None)
-    system = read_file_system(engine, image, workspace.cache, reference)
     cell = next((cell for cell in workspace.cells
                  if cell.id == image.labels.get(label.CELL)), None)
     lock = load_for(cell, workspace.locks) if cell else None
-    mine = lock is not None and lock.digest == image.labels.get(label.LOCK)
-    found = check_lock(system.wheels, lock) if lock and mine else ()
-    return closures.judge_image(reference, system, cell, found)
+    system = read_file_system(engine, image, workspace.cache, reference)
+    if cell is None or lock is None:
+        return closures.judge_image(reference, system)
+    if lock.digest == image.labels.get(label.LOCK):
+        return closures.judge_image(reference, system, cell, check_lock(system.wheels, lock))
+    report = closures.judge_image(reference, system, cell)
+    return replace(report, not_judged=(
+        *report.not_judged,
+        f"what is locked (the image is of another lock than locks/{cell.id}.toml)"))

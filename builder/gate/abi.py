@@ -129,7 +129,7 @@ class _Check:
         if before not in self._processes:
             self._processes[before] = self._loader.process(before)
         process = self._processes[before]
-        return self._loader.load(file, Process(dict(process.names), process.visible))
+        return self._loader.load(file, process.copy())
 
     def _keep_library(self, missing: Missing, extension: ElfFacts) -> None:
         problem = self._libraries.setdefault((missing.file.path, missing.library),

@@ -28,10 +28,19 @@ class Missing:
 
 @dataclass
 class Process:
-    """A running program: ``names`` maps SONAME to loaded file, ``visible`` are the global ones."""
+    """A running program and what it has loaded.
+
+    ``names`` maps a SONAME, or the name that a library was found by, to its file; ``paths`` are
+    those of all loaded files, ``visible`` the files whose symbols everybody sees.
+    """
 
     names: dict[str, ElfFacts] = field(default_factory=dict)
     visible: list[ElfFacts] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+
+    def copy(self) -> Process:
+        """Return a process in which more can be loaded without changing this one."""
+        return Process(dict(self.names), self.visible, set(self.paths))
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,11 @@ class Loader:
         scope, fresh, missing, driver = [file], [], [], set()
         seen = {file.path}
         queue: deque[tuple[ElfFacts, tuple[ElfFacts, ...]]] = deque([(file, ())])
-        if process.names.setdefault(_name(file), file) is file:
+        if file.path not in process.paths:  # a file is opened by its path: its name is no matter
             fresh.append(file)
+        process.paths.add(file.path)
+        if file.soname:
+            process.names.setdefault(file.soname, file)
         while queue:
             current, loaders = queue.popleft()
             for library in current.needed:
@@ -101,7 +113,9 @@ class Loader:
                 if library not in process.names:
                     process.names[library] = target
                     process.names.setdefault(_name(target), target)
-                    fresh.append(target)
+                    if target.path not in process.paths:
+                        fresh.append(target)
+                    process.paths.add(target.path)
                 if target.path not in seen:
                     seen.add(target.path)
                     scope.append(target)

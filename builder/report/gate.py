@@ -16,21 +16,22 @@ from builder.gate.judge import GateReport, totals
 from builder.locking.findings import Finding, FindingCode, Severity, counted
 from builder.model import NAME_PATTERN
 
+SEVERITY_WIDTH = 9
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 REPOSITORY = "https://github.com/sparkyard/sparkyard"
 
 
 def show(report: GateReport) -> None:
-    """Print the findings, the coverage of each file with GPU code, and one line of verdict."""
+    """Print the coverage of each file with GPU code, the findings, and one line of verdict."""
     if report.covered:
-        rows = [(one.fit.value, one.file, console.size(one.size), console.size(one.dead),
-                 one.need.value) for one in sorted(report.covered, key=lambda one: -one.size)]
+        rows = [(covered.fit.value, covered.file, console.size(covered.size),
+                 console.size(covered.dead), covered.need.value)
+                for covered in sorted(report.covered, key=lambda covered: -covered.size)]
         console.table(f"GPU code of {report.subject} on {report.gpu}",
                       ("fit", "file", "size", "never runs", "needed"), rows)
-    if report.findings:
-        console.table(f"gate {report.subject}", ("severity", "code", "found", "next step"),
-                      [_row(alike) for alike in grouped(report.findings)])
+    for alike in grouped(report.findings):
+        console.out(_lines(alike))
     if report.covered:
         console.out(", ".join(f"{name} {console.size(count)}"
                               for name, count in totals(report).items()))
@@ -38,26 +39,32 @@ def show(report: GateReport) -> None:
 
 
 def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Put together what is one and the same of many files of a wheel, in the findings' order."""
+    """Group findings that differ in nothing but the file, in the findings' order."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
-    for place, one in enumerate(findings):
-        alike = (one.severity, one.code, one.wheel, one.expected, one.next_step)
-        groups.setdefault(alike if one.file else (place,), []).append(one)
+    for place, finding in enumerate(findings):
+        alike = (finding.severity, finding.code, finding.wheel, finding.expected,
+                 finding.next_step)
+        groups.setdefault(alike if finding.file else (place,), []).append(finding)
     return list(groups.values())
 
 
-def _row(alike: Sequence[Finding]) -> tuple[str, ...]:
-    """Return a table's row: the first finding, and how many other files it holds for."""
-    first, more = alike[0], len({one.file for one in alike}) - 1
+def _lines(alike: Sequence[Finding]) -> str:
+    """Return the first finding in two lines, and for how many other files it holds.
+
+    Not a row of a table: its sentences must not be cut, they are what the gate is for.
+    """
+    first, more = alike[0], len({finding.file for finding in alike}) - 1
     also = f"; and {counted(more, 'more file')}" if more else ""
-    return (first.severity.value, first.code.value, first.what + also, first.next_step)
+    indent = " " * SEVERITY_WIDTH
+    return (f"{first.severity.value:<{SEVERITY_WIDTH}}{first.code}: {first.what}{also}\n"
+            f"{indent}next: {first.next_step}")
 
 
 def verdict_line(report: GateReport) -> str:
     """Return the verdict, what was judged, how long that took, and what was not judged."""
     word = "FAILED" if report.errors else "PASSED"
-    counts = ", ".join(counted(sum(found.severity is one for found in report.findings), one.value)
-                       for one in Severity)
+    counts = ", ".join(counted(sum(finding.severity is severity for finding in report.findings),
+                               severity.value) for severity in Severity)
     base = f" on {report.base}" if report.base not in ("", report.subject) else ""
     gaps = f"; not judged: {', '.join(report.not_judged)}" if report.not_judged else ""
     how = "from the cache" if report.cached else f"in {console.seconds(report.seconds)}"

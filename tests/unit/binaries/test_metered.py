@@ -7,7 +7,14 @@ import os
 
 import pytest
 
-from builder.binaries.metered import CALL_COST, FREE_BYTES, SHARE, Metered, UnreadableError
+from builder.binaries.metered import (
+    CALL_COST,
+    LEAST_BYTES,
+    MOST_BYTES,
+    Metered,
+    UnreadableError,
+    budget,
+)
 
 
 def test_reads_as_a_file_does() -> None:
@@ -19,7 +26,7 @@ def test_reads_as_a_file_does() -> None:
 
 
 def test_a_table_behind_the_end_is_named() -> None:
-    with pytest.raises(UnreadableError, match="the symbol table ends 5 bytes behind the file"):
+    with pytest.raises(UnreadableError, match="the symbol table ends 5 bytes after the file"):
         Metered(io.BytesIO(bytes(10))).exactly(8, 7, "the symbol table")
 
 
@@ -30,9 +37,16 @@ def test_nothing_lies_before_the_start() -> None:
 
 def test_the_same_bytes_cannot_be_read_for_ever() -> None:
     data = Metered(io.BytesIO(bytes(1000)))
-    for _ in range((FREE_BYTES + 1000 // SHARE) // (1000 + CALL_COST)):
+    for _ in range(budget(1000) // (1000 + CALL_COST)):
         data.seek(0)
         assert len(data.read(1 << 60)) == 1000
     data.seek(0)
-    with pytest.raises(UnreadableError, match="more reading than such a file can need"):
+    with pytest.raises(UnreadableError, match="more reading than a file of its size can"):
         data.read(1 << 60)
+
+
+def test_a_budget_grows_with_the_file_and_has_an_end() -> None:
+    assert budget(0) == LEAST_BYTES
+    assert budget(133_120) > 4 * 257_823  # libcudnn.so.9, as it was measured
+    assert budget(629_929_568) > 182_990_958  # libcublasLt.so.13
+    assert budget(1 << 40) == MOST_BYTES

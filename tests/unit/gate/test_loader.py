@@ -92,3 +92,12 @@ def test_a_circle_ends() -> None:
     one = loader(elf("a/x.so", "x.so", "y.so", rpath=("$ORIGIN",)),
                  elf("a/y.so", "y.so", "x.so", rpath=("$ORIGIN",)))
     assert found(one, "a/x.so") == ["a/y.so"]
+
+
+def test_two_extensions_of_one_file_name_are_two_files() -> None:
+    """Python opens an extension by its path: another _C.abi3.so that is loaded is not it."""
+    torch, own = elf("torch/_C.abi3.so"), elf("vllm/_C.abi3.so")
+    one = loader(torch, own)
+    process = one.process(["torch/_C.*"])
+    assert [file.path for file in one.load(own, process.copy()).fresh] == [own.path]
+    assert one.load(torch, process.copy()).fresh == ()
