@@ -210,7 +210,7 @@ def _contents(section: Any, data: Metered, what: str, limit: int) -> bytes:
     if _is_hollow(section):
         return b""
     if section["sh_size"] > limit:
-        raise UnreadableError(f"{what} has {section['sh_size']} bytes")
+        raise UnreadableError(f"{what} has {section['sh_size']} bytes, more than {limit}")
     return data.exactly(section["sh_offset"], section["sh_size"], what)
 
 

@@ -40,7 +40,7 @@ def _damaged(wheel: WheelFacts, damage: Damage, known: Rules) -> Finding:
     where = f"{damage.file} in {wheel.file}" if damage.file else wheel.file
     what = f"{where}: {damage.detail}"
     step = STEPS.get(damage.code, ERROR_STEP if severity is Severity.ERROR else WARNING_STEP)
-    rule = known.known_damage(damage.code, damage.file)
+    rule = known.known_damage(wheel.name, damage.code, damage.file)
     if rule is not None:
         severity, what, step = MILDER[severity], f"{what}; {rule.reason}", rule.link
     return Finding(damage.code, what, step, severity, wheel.file, damage.file,

@@ -1,4 +1,4 @@
-"""What no binary says and a verdict needs: load order, the driver's libraries, what may be missing.
+"""What no binary says and a verdict needs: load order, the driver's libraries, known faults.
 
 The data is ``rules.toml``; each entry has its reason and its source.
 """
@@ -19,7 +19,7 @@ from builder.model import Frozen
 
 
 class After(Frozen):
-    """Files that are loaded only when ``loaded`` have been: patterns below site-packages."""
+    """Files that are loaded only after ``loaded``: patterns of paths below site-packages."""
 
     pattern: str
     loaded: tuple[str, ...]
@@ -28,7 +28,7 @@ class After(Frozen):
 
 
 class Global(Frozen):
-    """Libraries whose symbols everybody sees, since a program loads them with RTLD_GLOBAL."""
+    """Libraries whose symbols all others see, since a program loads them with RTLD_GLOBAL."""
 
     pattern: str
     reason: str
@@ -44,7 +44,7 @@ class Driver(Frozen):
 
 
 class Excused(Frozen):
-    """Extensions that may fail to load without the image being worse for it."""
+    """Extensions that may fail to load without harm."""
 
     pattern: str
     reason: str
@@ -54,7 +54,7 @@ class Excused(Frozen):
 class Owner(Frozen):
     """Libraries and C++ namespaces that come from one wheel alone.
 
-    Where that wheel is at hand and lacks one of them, no other wheel can bring it.
+    Where that wheel is given and lacks one of them, no other wheel can bring it.
     """
 
     wheel: str
@@ -74,7 +74,7 @@ class Owner(Frozen):
 
 
 class Collision(Frozen):
-    """A path that several wheels bring, which nothing reads at run time."""
+    """A path that several wheels install and nothing reads at run time."""
 
     pattern: str
     reason: str
@@ -82,8 +82,9 @@ class Collision(Frozen):
 
 
 class KnownDamage(Frozen):
-    """A fault of published wheels that a build can go on with, since the lock fixes the bytes."""
+    """A fault of one published wheel, in the files ``pattern`` names, that a build can accept."""
 
+    wheel: str
     pattern: str
     code: FindingCode
     reason: str
@@ -106,10 +107,11 @@ class Rules(Frozen):
         """Return why a file may fail to load, None where it may not."""
         return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)), None)
 
-    def known_damage(self, code: FindingCode, path: str) -> KnownDamage | None:
-        """Return why a build may go on with a damaged file, None where it may not."""
+    def known_damage(self, wheel: str, code: FindingCode, path: str) -> KnownDamage | None:
+        """Return why a build may go on with a damaged file of a wheel, None where it may not."""
         return next((rule for rule in self.damage
-                     if rule.code == code and fnmatchcase(path, rule.pattern)), None)
+                     if (rule.wheel, rule.code) == (wheel, code)
+                     and fnmatchcase(path, rule.pattern)), None)
 
     def before(self, path: str) -> tuple[str, ...]:
         """Return the patterns of what is loaded before a file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,16 @@ def test_attributes_of_any_length_are_passed_over() -> None:
 def test_the_machine_of_a_host_file() -> None:
     assert cubin.machine(elf_file()) == 183
     assert cubin.machine(b"\x7fELF\x01\x01" + bytes(100)) == 0
+
+
+def test_a_cubin_that_describes_its_target_again_and_again_is_damaged() -> None:
+    """Each of 65,000 sections could name the same 60 MB."""
+    header = struct.pack("<IIQQQQIIQQ", 0, 1, 0, 0, 0, 1 << 60, 0, 0, 0, 0)
+    names = b".nv.compat\0"
+    table = bytearray(header * 20)
+    struct.pack_into("<Q", table, 24, 64 + len(table))  # where the names lie
+    data = bytearray(elf_file(machine=CUDA)[:64]) + table + names
+    struct.pack_into("<Q", data, 40, 64)
+    struct.pack_into("<HHH", data, 58, 64, 20, 0)
+    with pytest.raises(UnreadableError, match="describes its target more than once"):
+        cubin.read_cubin(bytes(data))

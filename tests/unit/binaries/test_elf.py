@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from elf_files import NOBITS, SECTION_SIZE, X86_64, elf_file, fatbin
 
+from builder.binaries import elf
 from builder.binaries.elf import read_elf
 from builder.binaries.facts import Damage, Symbol
 from builder.binaries.metered import UnreadableError
@@ -161,3 +162,13 @@ def test_a_real_program() -> None:
     assert any(one.version.startswith("GLIBC_") for one in facts.undefined)
     assert read_elf(memoryview(path.read_bytes()), path.name) == facts
     assert read_elf(io.BytesIO(path.read_bytes()), path.name) == facts
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_SYMBOLS", 1), ("_MAX_NAMES", 3)])
+def test_more_symbols_than_any_library_has(monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+                                           ) -> None:
+    data = elf_file(defined=["a", "b"])
+    assert len(read_elf(data, "x").defined) == 2
+    monkeypatch.setattr(elf, limit, value)
+    with pytest.raises(UnreadableError, match="bytes, more than"):
+        read_elf(data, "x")

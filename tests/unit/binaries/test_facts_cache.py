@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from pathlib import Path
 
 import pytest
 from elf_files import elf_file, fatbin, make_wheel
+from own_modules import ROOT, reached_from
 
 from builder.binaries import facts_cache
 from builder.binaries.facts import Form
@@ -41,3 +44,37 @@ def test_a_damaged_cache_is_made_again(tmp_path: Path, harm: object) -> None:
     assert facts_cache.load(tmp_path / "cache", wheels[0][1], path.name) is None
     assert read_wheels(wheels, tmp_path / "cache") == first
     assert kept.read_bytes() == whole
+
+
+# What readers import without their facts depending on it: it names, writes or shows things.
+NO_MATTER = {"console.py", "errors.py", "files.py", "labels.py", "text.py", "workspace.py",
+             "locking/findings.py"}
+
+
+def test_facts_are_keyed_by_every_module_that_makes_them() -> None:
+    readers = reached_from("binaries/wheel_facts.py", "binaries/image_facts.py")
+    covered = {path.relative_to(ROOT / "builder").as_posix() for path in facts_cache.sources()}
+    assert readers - covered <= NO_MATTER
+    assert {path.name for path in (ROOT / "builder" / "binaries").glob("*.py")} <= {
+        Path(name).name for name in covered}
+
+
+def test_a_changed_reader_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = facts_cache.reader.__wrapped__()
+    extra = tmp_path / "another.py"
+    extra.write_text("")
+    sources = [*facts_cache.sources(), extra]
+    monkeypatch.setattr(facts_cache, "sources", lambda: sources)
+    assert facts_cache.reader.__wrapped__() == before  # an empty file adds nothing
+    extra.write_text("x")
+    assert facts_cache.reader.__wrapped__() != before
+
+
+def test_an_edited_entry_is_not_believed_whatever_its_digest(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, MEMBERS)
+    read_wheels([(path, sha256_file(path))], tmp_path / "cache")
+    kept, = (tmp_path / "cache" / "facts" / facts_cache.reader()).iterdir()
+    for body in (b"{}", zlib.compress(b"{}"), zlib.compress(b'{"elves": 1}'), zlib.compress(b"[]")):
+        kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        assert facts_cache.load(tmp_path / "cache", kept.name, path.name) is None
+        assert not kept.exists()

@@ -9,7 +9,7 @@ import pytest
 from elf_files import fatbin
 
 from builder.binaries.facts import Code, Form
-from builder.binaries.fatbin import ARCH_EXACT, FAMILY, read_fatbin
+from builder.binaries.fatbin import ARCH_EXACT, FAMILY, MAX_KINDS, read_fatbin
 from builder.binaries.metered import Metered
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
@@ -77,3 +77,10 @@ def test_an_entry_whose_header_is_smaller_than_one() -> None:
     data = bytearray(fatbin((2, 120, 0)))
     data[20:24] = bytes(4)  # would be read again and again
     assert read(bytes(data)) == ([], "the entry at byte 16 is cut short")
+
+
+def test_more_architectures_than_there_are_end_the_reading() -> None:
+    codes, damage = read(fatbin(*((2, arch, 0) for arch in range(MAX_KINDS + 5))))
+    assert len(codes) == MAX_KINDS + 1
+    assert damage == f"it has code for more than {MAX_KINDS} architectures"
+    assert read(fatbin(*((2, 90 + arch % 5, 0) for arch in range(MAX_KINDS + 5))))[1] == ""

@@ -12,6 +12,7 @@ from elf_files import elf_file, fatbin, make_wheel
 from builder.binaries import wheel_facts
 from builder.binaries.facts import Symbol, WheelFacts
 from builder.binaries.wheel_facts import read_wheel, read_wheels
+from builder.locking.findings import FindingCode
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "gate"
 CUBIN = (FIXTURES / "cuda13-sm_120f.cubin").read_bytes()
@@ -150,3 +151,50 @@ def test_an_interrupt_ends_all_readers(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         read_wheels(wheels, tmp_path / "cache", interrupt)
+
+
+@pytest.mark.parametrize(("path", "body", "fires"), [
+    ("evil.pth", b"import os; os.system('x')\n", True),
+    ("evil.pth", b"# comment\nfolder\nimport\tos\n", True),
+    ("evil.pth", b"\xef\xbb\xbfimport os\n", True),  # Python skips a byte order mark
+    ("thing-1.0.data/purelib/evil.pth", b"import os\n", True),
+    ("sitecustomize.py", b"", True), ("usercustomize/__init__.py", b"", True),
+    ("plain.pth", b"folder\n./other\nimportant\n", False),
+    ("thing/weights.pth", b"import os\n", False), ("thing/sitecustomize.py", b"x", False)])
+def test_what_runs_whenever_python_starts(tmp_path: Path, path: str, body: bytes, *, fires: bool
+                                          ) -> None:
+    found = [one for one in read_wheel(make_wheel(tmp_path, {path: body}), "").damage
+             if one.code == FindingCode.PTH_RUNS_CODE]
+    assert bool(found) is fires
+
+
+def test_a_pth_file_that_is_too_large_to_be_read_is_told(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_facts, "TEXT_LIMIT", 1000)
+    path = make_wheel(tmp_path, {"evil.pth": b"#" * 1001})
+    assert codes(path) == [("pth-runs-code", "evil.pth")]
+
+
+@pytest.mark.parametrize(("metadata", "version", "damaged"), [
+    (b"Name: thing\nVersion: 2.0\n", "2.0", False),
+    (b"Name: thing\nVersion: not a version\n", "1.0", True),
+    (b"Name: thing\nVersion: " + b"1" * 5000 + b"\n", "1.0", True),
+    (b"Name: thing\nVersion: 2.0\n" + b"Requires-Dist: x\n" * 5001, "2.0", True)])
+def test_metadata_that_cannot_be_used(tmp_path: Path, metadata: bytes, version: str, *,
+                                      damaged: bool) -> None:
+    path = tmp_path / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("thing-1.0.dist-info/METADATA", metadata)
+    facts = read_wheel(path, "")
+    assert facts.version == version
+    assert (FindingCode.METADATA_DAMAGED in {one.code for one in facts.damage}) is damaged
+
+
+def test_the_symbols_of_a_whole_wheel_are_limited(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_facts, "MAX_SYMBOLS", 3)
+    path = make_wheel(tmp_path, {"a.so": elf_file(defined=["a", "b"]),
+                                 "b.so": elf_file(defined=["c", "d"])})
+    facts = read_wheel(path, "")
+    assert [len(elf.defined) for elf in facts.elves] == [2, 0]
+    assert codes(path) == [("elf-damaged", "b.so")]

@@ -73,7 +73,7 @@ GETTER = "_ZN2at4cuda24getCurrentCUDABlasHandleEv"
 def test_without_a_base_symbols_of_a_given_torch_are_judged(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         defined: list[str], code: int, verdict: str) -> None:
-    """vLLM beside a torch that lacks one of torch's own symbols: an error, with or without base."""
+    """VLLM beside a torch that lacks one of torch's own symbols: an error, with or without base."""
     monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
     torch = make_wheel(tmp_path, {
         "torch/_C.abi3.so": elf_file(needed=["libtorch.so"], rpath="$ORIGIN/lib"),

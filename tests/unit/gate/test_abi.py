@@ -12,7 +12,7 @@ import pytest
 
 from builder.binaries.elf import read_elf
 from builder.binaries.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
-from builder.gate.abi import Target, check_abi
+from builder.gate.abi import MAX_MANGLED, Target, check_abi, demangle
 from builder.gate.rules import After, Driver, Excused, Owner, Rules
 from builder.locking.findings import Finding, Severity
 
@@ -163,6 +163,42 @@ def test_parts_of_a_closure_are_held_against_the_base() -> None:
     found = check(numa, young, target=PARTS)
     assert [one.code for one in found] == ["missing-library", "symbol-version"]
     assert "libnuma1" in found[0].next_step
+
+
+NO_BASE = Target("3.11", "aarch64", cuda=True, has_base=False)
+
+
+def test_without_a_base_only_what_a_given_wheel_owns_is_judged() -> None:
+    fits = extension("vllm/_A.abi3.so", GETTER, "printf")
+    older = extension("vllm/_B.abi3.so", "_ZNK3c105Error4whatEv", "printf")
+    numa = extension("vllm/_C.abi3.so", needed=("libtorch.so", "libnuma.so.1"))
+    young = extension("vllm/_D.abi3.so", needed_versions=(("libc.so.6", ("GLIBC_2.99",)),))
+    cpu = extension("vllm/_E.abi3.so", needed=("libtorch_cuda.so",))
+    found = check_abi(wheels(fits, older, numa, young, cpu), None, NO_BASE, RULES)
+    assert [(one.file, one.code.value) for one in found] == [
+        ("vllm/_E.abi3.so", "missing-library"), ("vllm/_B.abi3.so", "undefined-symbol")]
+    assert "which no given wheel has" in found[0].what
+
+
+def test_what_a_library_lacks_names_every_extension_that_it_affects() -> None:
+    files = [extension(f"vllm/_{name}.abi3.so", needed=("libmiddle.so",), rpath=("$ORIGIN",))
+             for name in "ab"]
+    middle = extension("vllm/libmiddle.so", "_ZN2at4goneEv", soname="libmiddle.so")
+    (found,) = check(*files, middle)
+    assert (found.file, found.affected) == (
+        "vllm/libmiddle.so", ("vllm/_a.abi3.so", "vllm/_b.abi3.so"))
+    assert "vllm/_a.abi3.so and 1 more cannot be imported" in found.what
+
+
+def test_a_name_is_shown_as_people_write_it_but_never_expanded_without_limit() -> None:
+    """Each round doubles what the name stands for: 300 characters would fill 60 GB."""
+    references = ["S0_", "S1_", "S3_", "S5_", "S7_", "S9_", "SB_", "SD_", "SF_", "SH_", "SJ_",
+                  "SL_", "SN_", "SP_", "SR_", "ST_", "SV_", "SX_", "SZ_"]
+    bomb = "_Z1fPFviiE" + "".join(f"PFv{one}{one}E" for one in references)
+    assert demangle(bomb) == bomb
+    assert len(demangle("_Z1f" + "i" * 5000)) == MAX_MANGLED
+    assert demangle(GETTER) == "at::cuda::getCurrentCUDABlasHandle()"
+    assert demangle("printf") == "printf"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader is asked")

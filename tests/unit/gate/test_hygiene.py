@@ -70,7 +70,18 @@ def test_a_known_fault_of_a_published_wheel_is_a_warning_with_its_reason() -> No
     damage = Damage(FindingCode.RECORD_DIFFERS, "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why")
     (finding,) = check_hygiene([a_wheel("pynvvideocodec", damage=(damage,))])
     assert finding.severity is Severity.WARNING
-    assert "published so" in finding.what
+    assert "published like this" in finding.what
     (other,) = check_hygiene([a_wheel("other", damage=(
         Damage(FindingCode.SET_ID, "PyNvVideoCodec/PyNvVideoCodec_130.x.so", "why"),))])
     assert other.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(("wheel", "path", "severity"), [
+    ("evil", "evil.pth", Severity.WARNING), ("evil", "distutils-precedence.pth", Severity.WARNING),
+    ("setuptools", "distutils-precedence.pth", Severity.NOTE)])
+def test_code_that_runs_when_python_starts_is_a_warning_but_for_known_wheels(
+        wheel: str, path: str, severity: Severity) -> None:
+    damage = Damage(FindingCode.PTH_RUNS_CODE, path, "runs this")
+    (finding,) = check_hygiene([a_wheel(wheel, damage=(damage,))])
+    assert finding.severity is severity
+    assert ("_distutils_hack" in finding.what) is (severity is Severity.NOTE)

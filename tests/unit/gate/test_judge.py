@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cells_for_tests import GPU, make_cell, make_lock, make_wheel
 from gate_facts import NVIDIA, TOOLS, a_base, a_wheel
+from own_modules import ROOT, reached_from
 
 from builder.binaries.facts import Code, ElfFacts, Form, WheelFacts
 from builder.gate import judge as judging
@@ -94,3 +96,46 @@ def test_a_report_is_plain_json() -> None:
     plain = json.loads(json.dumps(as_json(judge(REQUEST, closure(HOPPER), a_base()))))
     assert plain["findings"][0]["code"] == "no-gpu-code"
     assert plain["covered"][0]["fit"] == "cannot load"
+
+
+# What the gate imports without a verdict depending on it: it names, writes or shows things, speaks to
+# the engine, or makes the cell, the lock and the base, whose digests are in a verdict's key.
+NO_MATTER = ("bases/state", "config_file", "console", "engine/", "errors", "files", "indexes/",
+             "labels", "limits", "locking/base_lock", "locking/lock", "matrix/", "model", "process",
+             "specifiers", "text", "workspace")
+
+
+def test_a_verdict_is_keyed_by_every_module_that_makes_it() -> None:
+    covered = {path.relative_to(ROOT / "builder").as_posix() for path in judging.sources()}
+    makers = reached_from("gate/judge.py", "gate/run.py", "bases/facts.py")
+    assert {name for name in makers - covered if not name.startswith(NO_MATTER)} == set()
+    assert len(makers & covered) > 15
+    for package in ("gate", "binaries"):
+        folder = ROOT / "builder" / package
+        files = {path.relative_to(ROOT / "builder").as_posix() for path in folder.iterdir()
+                 if path.suffix in (".py", ".toml")}
+        assert files <= covered
+    assert {"locking/findings.py", "locking/version_checks.py", "bases/facts.py"} <= covered
+
+
+@pytest.mark.parametrize("edit", [
+    lambda text: text.replace('"error"', '"note"'), lambda text: text + " ",
+    lambda text: text.partition("\n")[2], lambda text: ""])
+def test_an_edited_verdict_is_not_believed(
+        tmp_path: Path, read: list[int], edit: Callable[[str], str]) -> None:
+    cell = make_cell(GPU)
+    lock = make_lock(cell, make_wheel("vllm", "0.32.0"))
+    assert judge_cell(cell, lock, [], a_base(), tmp_path).errors
+    (path,) = (tmp_path / "gate").iterdir()
+    path.write_text(edit(path.read_text()))
+    again = judge_cell(cell, lock, [], a_base(), tmp_path)
+    assert (again.cached, bool(again.errors)) == (False, True)
+    assert judge_cell(cell, lock, [], a_base(), tmp_path).cached
+
+
+def test_without_a_base_the_last_line_has_what_was_not_judged() -> None:
+    assert judge(REQUEST, closure(SASS), a_base()).not_judged == ()
+    parts = dataclasses.replace(REQUEST, whole=False)
+    wheels = [a_wheel("a", requires=("b", "c"))]
+    assert judge(parts, wheels, None).not_judged == (
+        "system libraries and the toolchain (no base)", "what 2 absent wheels may bring")

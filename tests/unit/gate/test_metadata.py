@@ -90,8 +90,35 @@ def test_parts_are_told_by_one_note_and_what_contradicts_them_by_errors() -> Non
     assert "1 required distribution is absent" in alone.what
 
 
-def test_an_unreadable_requirement_is_left_out_as_installers_do() -> None:
-    assert codes(a_wheel("old", requires=("broken (>=1.0.*) nonsense ;;",))) == []
+@pytest.mark.parametrize("text", [
+    "broken (>=1.0.*) nonsense ;;", "a; " + "(" * 20_000,
+    'a; platform_system ~= "x y"', 'a; python_version ~= "not a version"'])
+def test_an_unreadable_requirement_is_left_out_as_installers_do(text: str) -> None:
+    assert codes(a_wheel("old", requires=(text,))) == []
+
+
+def test_a_requirement_with_a_number_of_any_length_is_judged() -> None:
+    assert codes(a_wheel("old", requires=("a==" + "1" * 5000,)), a_wheel("a")) == [
+        "unmet-requirement"]
+
+
+def test_a_version_that_is_none_satisfies_no_range() -> None:
+    odd = WheelFacts("odd.dist-info", "", "odd", "")
+    assert codes(a_wheel("a", requires=("odd",)), odd) == []
+    assert codes(a_wheel("a", requires=("odd>=1",)), odd) == ["unmet-requirement"]
+
+
+def test_a_chain_of_extras_ends_where_it_was_requested_to() -> None:
+    chain = a_wheel("chain", requires=(
+        "chain[e0]", *(f'chain[e{at + 1}]; extra == "e{at}"' for at in range(300)),
+        'absent; extra == "e300"', 'other; extra == "e301"'))
+    assert codes(chain) == ["unmet-requirement"]
+
+
+def test_extras_are_compared_as_pip_does() -> None:
+    asking = a_wheel("a", requires=("b[Big_Extra]",))
+    assert codes(asking, a_wheel("b", requires=('absent; extra == "big-extra"',))) == [
+        "unmet-requirement"]
 
 
 def test_another_version_than_locked_and_one_too_many() -> None:

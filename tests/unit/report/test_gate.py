@@ -106,7 +106,8 @@ def test_what_repeats_file_by_file_is_one_row_and_stays_whole_elsewhere(
     report_gate.show(report)
     out = capsys.readouterr().out
     assert len([line for line in out.splitlines() if "record-differs" in line]) == 1
-    assert "error    record-differs: a/0.so is odd; and 23 more files\n         next: do it\n" in out
+    assert ("error    record-differs: a/0.so is odd; and 23 more files\n"
+            "         next: do it\n") in out
     assert " 24 errors, " in out
     assert len(report_gate.sarif([report])["runs"][0]["results"]) == 24
     assert len(as_json(report)["findings"]) == 24
