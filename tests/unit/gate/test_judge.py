@@ -98,8 +98,8 @@ def test_a_report_is_plain_json() -> None:
     assert plain["covered"][0]["fit"] == "cannot load"
 
 
-# What the gate imports without a verdict depending on it: it names, writes or shows things, speaks to
-# the engine, or makes the cell, the lock and the base, whose digests are in a verdict's key.
+# What the gate imports without a verdict depending on it: it names, writes or shows things, uses
+# the engine, or makes the cell, the lock and the base, whose digests are in the key of a verdict.
 NO_MATTER = ("bases/state", "config_file", "console", "engine/", "errors", "files", "indexes/",
              "labels", "limits", "locking/base_lock", "locking/lock", "matrix/", "model", "process",
              "specifiers", "text", "workspace")
