@@ -1,4 +1,4 @@
-"""One ELF file, library or program, as the facts that a loader goes by.
+"""One ELF file, library or program: the facts that a loader uses.
 
 pyelftools reads the structure; the symbol table is unpacked in bulk, because reading it object by
 object took ten times as long (libtorch_cuda.so: 1.1 s against 0.1 s; LIEF: 2.3 s and 565 MB). All
@@ -27,7 +27,7 @@ from builder.binaries.metered import Metered, UnreadableError
 from builder.locking.findings import FindingCode
 
 MAGIC = b"\x7fELF"
-# What pyelftools raises on damaged files beside its own errors; found by fuzzing.
+# What pyelftools raises on damaged files beside its own errors, found by fuzzing.
 BROKEN = (UnreadableError, ELFError, ConstructError, struct.error, ValueError, LookupError,
           AttributeError, TypeError, AssertionError, OverflowError)
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -47,7 +47,7 @@ _MAX_NAMES = 96 << 20  # libtriton has 14 MB of names
 def read_elf(data: bytes | memoryview | BinaryIO, path: str) -> ElfFacts:
     """Read one ELF file, called ``path`` in the facts; raise UnreadableError if it is damaged.
 
-    What is damaged inside a whole file (a fat binary cut short) is a part of the facts.
+    Damage inside a readable file (a fat binary that is cut short) is a part of the facts.
     """
     stream = io.BytesIO(data) if isinstance(data, bytes | memoryview) else data
     metered = Metered(stream)
@@ -85,16 +85,16 @@ def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
 
 def _sections(elf: Any) -> dict[str, Any]:
     """Return the sections by name, without those that point to one of the wrong kind."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for number in range(min(elf.num_sections(), _MAX_ENTRIES)):
         try:
             section = elf.get_section(number)
         except ELFParseError:
             raise
         except ELFError:
-            continue  # loaders do not look at sections; what is missed here is said by the caller
-        found[section.name] = section
-    return found
+            continue  # loaders ignore sections; the caller reports what is missed here
+        by_name[section.name] = section
+    return by_name
 
 
 def _is_hollow(section: Any) -> bool:
@@ -118,11 +118,11 @@ def _interpreter(elf: Any) -> str:
 
 
 def _dynamic(elf: Any) -> dict[str, Any]:
-    """Return what the dynamic segment says, which is what the loader reads, not the section.
+    """Return the entries of the dynamic segment: the loader reads it, not the section.
 
-    Nothing for a file without one, which is linked statically.
+    The result is empty for a file without one, which is linked statically.
     """
-    said: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for segment in islice(elf.iter_segments(), _MAX_ENTRIES):
         if isinstance(segment, DynamicSegment):
             needed = list[str]()
@@ -131,13 +131,13 @@ def _dynamic(elf: Any) -> dict[str, Any]:
                     case "DT_NEEDED":
                         needed.append(tag.needed)
                     case "DT_SONAME":
-                        said["soname"] = tag.soname
+                        entries["soname"] = tag.soname
                     case "DT_RPATH":
-                        said["rpath"] = _paths(tag.rpath)
+                        entries["rpath"] = _paths(tag.rpath)
                     case "DT_RUNPATH":
-                        said["runpath"] = _paths(tag.runpath)
-            said["needed"] = tuple(needed)
-    return said
+                        entries["runpath"] = _paths(tag.runpath)
+            entries["needed"] = tuple(needed)
+    return entries
 
 
 def _paths(text: str) -> tuple[str, ...]:
@@ -218,6 +218,6 @@ def _cuda(section: Any, data: Metered, path: str
           ) -> tuple[tuple[Code, ...], tuple[Damage, ...]]:
     if section is None or _is_hollow(section):
         return (), ()
-    found = read_fatbin(data, section["sh_offset"], section["sh_size"])
-    wrong = Damage(FindingCode.FATBIN_DAMAGED, path, f"{section.name}: {found.damage}")
-    return found.code, (wrong,) if found.damage else ()
+    fat = read_fatbin(data, section["sh_offset"], section["sh_size"])
+    damage = Damage(FindingCode.FATBIN_DAMAGED, path, f"{section.name}: {fat.damage}")
+    return fat.code, (damage,) if fat.damage else ()

@@ -1,8 +1,4 @@
-"""What is inside a wheel or a base, as values: read once, cached by digest, judged elsewhere.
-
-Nothing here decides anything; ``elf``, ``fatbin`` and ``wheel_facts`` fill these in, and
-``coverage``, ``abi``, ``hygiene`` and ``metadata`` judge them.
-"""
+"""What is inside a wheel or a base, as values: read once, cached by digest, judged by the gate."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Damage:
-    """Something in a wheel that cannot be read or must not be there; ``code`` is a finding's."""
+    """Something in a wheel that cannot be read or must not be there; ``detail`` says what."""
 
     code: FindingCode
     file: str
@@ -96,7 +92,7 @@ class WheelFacts:
     """All that the gate knows of one wheel: its ELF files, loose cubins and archive members.
 
     ``members`` maps each installed path (relative to site-packages) to the ``sha256`` of its bytes
-    as RECORD spells it (base64, without padding); ``metadata`` is the text of METADATA; ``tags``
+    as RECORD spells it (base64 without padding); ``metadata`` is the text of METADATA; ``tags``
     those of its WHEEL file; ``damage`` has that of its ELF files too. ``unpacked`` is in bytes.
     """
 

@@ -31,6 +31,7 @@ from builder.removal import remove_file
 # Facts are valid for the readers that made them: a changed reader reads every wheel again. Beside
 # this package, archive members are checked by:
 ELSEWHERE = ("tarball.py",)
+MAX_BYTES = 512 << 20  # of one wheel's facts, unpacked; torch's have 18 MB
 
 
 def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
@@ -45,7 +46,7 @@ def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
         try:
             with _no_collection():
                 return dataclasses.replace(decode(body), file=file)
-        except (zlib.error, ValueError, KeyError, TypeError):
+        except (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pass  # not what was written here
     remove_file(path, root)
     return None
@@ -78,7 +79,7 @@ def encode(facts: WheelFacts, *, packed: bool = True) -> bytes:
 
 def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     """Return what ``encode`` was given."""
-    plain_body = zlib.decompress(body) if packed else body
+    plain_body = _unpacked(body) if packed else body
     text, *names = plain_body.decode("utf-8", "surrogatepass").split("\0")
     plain = json.loads(text)
     symbols = iter(names)
@@ -88,6 +89,14 @@ def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     plain["tags"] = tuple(plain["tags"])
     plain["damage"] = tuple(map(_damage, plain["damage"]))
     return WheelFacts(**plain)
+
+
+def _unpacked(body: bytes) -> bytes:
+    reader = zlib.decompressobj()
+    data = reader.decompress(body, MAX_BYTES)
+    if not reader.eof:
+        raise ValueError(f"it is cut off, or unpacks to more than {MAX_BYTES} bytes")
+    return data
 
 
 def _place(root: Path, sha256: str) -> Path:

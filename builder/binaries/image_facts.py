@@ -1,8 +1,8 @@
-"""A file system, streamed as a tar, into what the gate judges: its base, and the wheels in it.
+"""The file system of an image, streamed as a tar: the base in it, and the distributions.
 
-The stream is what ``docker export`` gives, of a base, of an image of ours or of anybody's. Files
-below site-packages are hashed; only ELF files, GPU code, the metadata of distributions and Debian's
-package database are looked into. Memory stays small whatever the image's size.
+The stream is what ``docker export`` writes, of a base or of any image. Files below site-packages
+are hashed; only ELF files, GPU code, the metadata of distributions and Debian's package database
+are looked into. Memory stays small whatever the image's size.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from builder.binaries.archive import MAX_PATH
 from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.binaries.installed import ALL_TEXT, SITE, Sites, wheels_of
 from builder.binaries.wheel_facts import read_content
+from builder.errors import EngineError
 
 # The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
 _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"
                       r"^usr/local/cuda[^/]*/(targets/[^/]+/lib|lib64)/[^/]+\.so(\.[\w.]+)?$")
-# Also a Python that uv or conda brought: its program has the symbols of Python's own interface.
+# Also a Python that uv or conda installed: the program defines the symbols of Python's C API.
 _PYTHON = re.compile(r"^(?:.*/)?bin/python3\.\d+$")
 BUFFER_BYTES = 64 << 10
-# What a closure may compile with at run time; each is a file or a link of a base.
+# The tools that a closure may need to compile at run time; each is a file or a link of a base.
 TOOLS = {
     "gcc": r"^usr/bin/gcc$", "ld": r"^usr/bin/ld$", "g++": r"^usr/bin/g\+\+$",
     "ldconfig": r"^(usr/)?sbin/ldconfig$", "libc headers": r"^usr/include/stdio\.h$",
@@ -52,7 +53,7 @@ class ImageFacts:
 
 @dataclass
 class _Found:
-    """What one pass over the tar came across."""
+    """What one pass over the tar has read."""
 
     libraries: list[ElfFacts] = field(default_factory=list)
     sites: Sites = field(default_factory=Sites)
@@ -63,11 +64,16 @@ class _Found:
 
 def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
                scratch: Path | None = None) -> ImageFacts:
-    """Read a tar of a whole file system; raises tarfile.TarError where it is not one."""
+    """Read a tar of a whole file system; raises EngineError where it is damaged or cut off."""
     found = _Found()
-    with tarfile.open(fileobj=stream, mode="r|*", bufsize=BUFFER_BYTES) as archive:
-        for member in archive:
-            _member(archive, member, found, str(scratch) if scratch else None)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=BUFFER_BYTES) as archive:
+            for member in archive:
+                _member(archive, member, found, str(scratch) if scratch else None)
+    except (tarfile.TarError, EOFError, UnicodeError) as error:
+        raise EngineError(f"the engine's copy of this image cannot be read: {error}", where=name,
+                          next_step="run the same command again; if it fails again, pull or load "
+                          "the image again") from error
     return ImageFacts(_base(found, name, digest, platform), wheels_of(found.sites),
                       found.sites.python())
 

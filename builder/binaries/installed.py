@@ -1,7 +1,7 @@
-"""Distributions of a finished image, as if they were still wheels: their files and their RECORD.
+"""The distributions of a finished image, described as if they were still wheels.
 
-The archives are gone, but RECORD says which bytes each distribution was installed with. Files that
-were changed or deleted since are found so, as far as they lie below site-packages.
+The archives are gone, but RECORD has the hashes of the files that each distribution installed.
+Files that were changed or deleted since are found by it, as far as they are below site-packages.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Sites:
 def wheels_of(sites: Sites) -> tuple[WheelFacts, ...]:
     """Return the distributions that the image's Python sees, each as a wheel.
 
-    Beside the largest site-packages these are, for the system's Python, those of other folders of
-    the system that no distribution there hides.
+    These are the ones in the largest site-packages and, for the system's Python, those of its other
+    folders, unless a distribution of the same name hides them.
     """
     _follow_links(sites)
     main = sites.main()

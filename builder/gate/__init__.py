@@ -1,1 +1,4 @@
-"""The static verdict: will this closure load on this base and GPU? Findings, no GPU needed."""
+"""Stage 5, gate: facts of wheels and of a base in, findings and a verdict out.
+
+Will this closure load on this base and this GPU? Decided without a GPU, before a layer is made.
+"""

@@ -1,4 +1,4 @@
-"""What the command line names: cells on a base, and images; refused before anything is asked."""
+"""Cells, bases and images as the command line names them; mistakes are refused at once."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _REFERENCE = re.compile(
 def check_reference(text: str, option: str) -> None:
     """Raise UsageError where ``text`` cannot be the name of an image."""
     if not text.strip():
-        raise UsageError("no image is named", where=option,
-                         next_step="name one; is a variable of your script empty?")
+        raise UsageError("the name of an image is empty", where=option,
+                         next_step="give a name; is a variable of your script empty?")
     if not _REFERENCE.fullmatch(text):
         raise UsageError(
-            f'"{text}" cannot be the name of an image', where=option,
+            f'"{text}" is not a valid name of an image', where=option,
             next_step="write it like debian:bookworm-slim or registry:5000/team/vllm:tf5, in lower "
             "case and without spaces")
 
 
 def cells_on(cells: Sequence[Cell], patterns: Sequence[str], base: str | None) -> Sequence[Cell]:
-    """Return the cells that the patterns mean; ``base`` chooses among them, as in ``build``.
+    """Return the cells that the patterns match; ``base`` chooses among them, as in ``build``.
 
-    Raises UsageError where a pattern matches none, with the bases that its cells may have.
+    Raises UsageError where a pattern matches none, with the bases that its cells can have.
     """
     if base is None:
         return select(cells, patterns)
@@ -52,16 +52,16 @@ def cells_on(cells: Sequence[Cell], patterns: Sequence[str], base: str | None) -
 
 def any_image(reference: str, platform: str | None, cache: Path, bases: Collection[str]
               ) -> BaseFacts:
-    """Return the facts of an image as a base; ``bases`` are those that a typo may have meant.
+    """Return the facts of an image as a base; ``bases`` are the names that a typo may stand for.
 
-    Raises UsageError, EngineError or NetworkError where it cannot be had.
+    Raises UsageError, EngineError or NetworkError where it cannot be read.
     """
     known = f"the matrix has the bases {_listed(bases)}" if bases else ""
     try:
         engine = Engine.connect()
         typo = difflib.get_close_matches(reference, bases, n=1)
         if typo and engine.inspect(reference) is None:
-            raise UsageError(f'neither a base nor an image here is called "{reference}"',
+            raise UsageError(f'no base and no local image is called "{reference}"',
                              where="--base", next_step=f'perhaps you meant "{typo[0]}"; {known}')
         return of_image(engine, at_hand(engine, reference, platform), cache, reference)
     except (EngineError, NetworkError) as error:
@@ -70,7 +70,7 @@ def any_image(reference: str, platform: str | None, cache: Path, bases: Collecti
 
 
 def _may_have(cells: Sequence[Cell], image: str) -> str:
-    return f"{image} may have {_listed({one.base_name for one in cells if one.image == image})}"
+    return f"{image} can have {_listed({one.base_name for one in cells if one.image == image})}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which files with GPU code a cell's GPU must have code for; the data is ``policy.toml``."""
+"""Which files must have code for a cell's GPU; the data is ``policy.toml``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from builder.model import Frozen
 
 
 class Need(StrEnum):
-    """Whether a GPU needs a file's code: always, for something that can be left, or never."""
+    """Whether a GPU needs a file's code: always, for an optional feature only, or never."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -21,7 +21,7 @@ class Need(StrEnum):
 
 
 class Rule(Frozen):
-    """What holds for the files that ``pattern`` names, on GPUs that ``gpus`` names."""
+    """What applies to the files that match ``pattern``, on the GPUs that match ``gpus``."""
 
     pattern: str
     gpus: str = "sm_*"
@@ -30,18 +30,18 @@ class Rule(Frozen):
     link: str
 
 
-# What nobody has judged must have code: a file is excused by name and reason only.
+# A file without a rule must have code: exceptions are named, with a reason.
 UNJUDGED = Rule(pattern="*", need=Need.REQUIRED, link="",
-                reason="no entry of the gate's policy says that it can do without")
+                reason="no rule in the gate's policy.toml says that this file is not needed")
 
 
 class Policy(Frozen):
-    """All of ``policy.toml``; the first rule that fits a file holds."""
+    """All of ``policy.toml``; the first rule that matches a file applies."""
 
     rule_list: tuple[Rule, ...] = ()
 
     def rule(self, path: str, gpu: str) -> Rule:
-        """Return what holds for a file on a GPU."""
+        """Return the rule for a file on a GPU."""
         return next((rule for rule in self.rule_list if fnmatchcase(path, rule.pattern)
                      and fnmatchcase(gpu, rule.gpus)), UNJUDGED)
 

@@ -1,6 +1,6 @@
-"""The gate as a stage: a locked cell's wheels on its base, for ``sparkyard gate`` and ``build``.
+"""The gate as a stage: a locked cell's wheels on its base, for ``gate`` and ``build``.
 
-A verdict that is kept is found by digests alone: neither wheels nor the base are looked at.
+A kept verdict is found by digests alone: neither the wheels nor the base are read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from builder.workspace import Workspace
 
 @dataclass(frozen=True)
 class BaseSource:
-    """A base that may have to be looked into: its digest, empty where there is none, and how."""
+    """A base that may have to be read: its digest (empty where there is none), and how."""
 
     digest: str
     load: Callable[[], BaseFacts | None]

@@ -39,7 +39,7 @@ def test_what_no_image_can_be_called(text: str) -> None:
 
 def test_a_base_that_the_cell_does_not_have_names_those_that_it_may_have(
         cells: tuple[Cell, ...]) -> None:
-    for pattern, known in (("cpu", "cpu may have slim"), ("tf5-slim", "tf5 may have cuda, slim")):
+    for pattern, known in (("cpu", "cpu can have slim"), ("tf5-slim", "tf5 can have cuda, slim")):
         with pytest.raises(UsageError) as caught:
             cells_on(cells, [pattern], "cuda")
         assert caught.value.what == f'no cell of "{pattern}" has the base cuda'
