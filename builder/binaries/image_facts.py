@@ -94,7 +94,7 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, found: _Found,
     if SITE.match(path):
         found.sites.read(path, data, scratch)
     elif path == "var/lib/dpkg/status" or re.match(r"var/lib/dpkg/info/[^/]+\.list$", path):
-        text = data.read(found.text_left).decode("utf-8", "replace")
+        text = data.read(max(found.text_left, 0)).decode("utf-8", "replace")
         found.texts[path] = text
         found.text_left -= len(text)
     elif _LIBRARY.search(path) or _PYTHON.match(path):

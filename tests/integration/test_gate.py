@@ -153,6 +153,24 @@ def test_a_lone_wheel_is_judged_as_a_part_and_a_pair_by_what_it_says_of_itself()
     assert "at::cuda::getCurrentCUDABlasHandle()" in "".join(one.what for one in wrong.errors)
 
 
+def test_without_a_base_a_pair_is_judged_by_what_torch_alone_can_define() -> None:
+    """Beside torch 2.13.0, vLLM 0.20.2 is an error without --base too; beside 2.11.0 it is not."""
+    parts = dataclasses.replace(request_of(cell("tf5")), whole=False, glibc="")
+    vllm = closure("tf5", "vllm")["vllm"]
+    assert judge(parts, [vllm, closure("tf5", "torch")["torch"]], None).errors == ()
+    wrong = judge(parts, [vllm, closure("latest", "torch")["torch"]], None)
+    lacking = [one for one in wrong.errors if one.code == "undefined-symbol"]
+    assert {"vllm/_C.abi3.so", "vllm/_moe_C.abi3.so"} <= {one.file for one in lacking}
+    assert "at::cuda::getCurrentCUDABlasHandle()" in "".join(one.what for one in lacking)
+    assert wrong.not_judged[0] == "system libraries and the toolchain (no base)"
+
+
+def test_a_whole_closure_without_a_base_raises_no_alarm() -> None:
+    report = judge(request_of(cell("tf5")), list(closure("tf5").values()), None)
+    assert report.errors == ()
+    assert len(report.not_judged) == 1
+
+
 def test_a_cpu_torch_below_a_vllm_for_cuda() -> None:
     changed = {**closure("tf5"), "torch": closure("cpu-arm64", "torch")["torch"]}
     found = errors("tf5", changed)
