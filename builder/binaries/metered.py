@@ -16,7 +16,7 @@ from typing import BinaryIO
 CALL_COST = 64
 LEAST_BYTES, PER_BYTE = 512 << 10, 32  # a wheel may have 100,000 small files: each is cheap
 FREE_BYTES = 16 << 20
-SHARE = 2  # the part of the file's size that may be read beyond that: one half
+SHARE = 1  # of the file's size, beyond that: three times what an honest file needs
 MOST_BYTES = 512 << 20
 
 
