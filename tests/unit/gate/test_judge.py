@@ -98,8 +98,8 @@ def test_a_report_is_plain_json() -> None:
     assert plain["covered"][0]["fit"] == "cannot load"
 
 
-# Packages that the gate imports without a verdict depending on their code: they speak to the engine,
-# or make the cell, the lock and the base, whose digests are in the key of a verdict.
+# Packages that the gate imports without a verdict depending on their code: they use the engine, or
+# make the cell, the lock and the base, whose digests are in the key of a verdict.
 IN_THE_KEY = ("bases/", "engine/", "indexes/", "locking/", "matrix/")
 
 
