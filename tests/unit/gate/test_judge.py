@@ -99,8 +99,8 @@ def test_a_report_is_plain_json() -> None:
 
 
 # Packages that the gate imports without a verdict depending on their code: they use the engine, or
-# make the cell, the lock and the base, whose digests are in the key of a verdict.
-IN_THE_KEY = ("bases/", "engine/", "indexes/", "locking/", "matrix/")
+# make the wheels, the cell, the lock and the base, whose digests are in the key of a verdict.
+IN_THE_KEY = ("bases/", "engine/", "fetch/", "indexes/", "locking/", "matrix/", "store/")
 
 
 def test_a_verdict_is_keyed_by_every_module_that_makes_it() -> None:

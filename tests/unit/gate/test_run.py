@@ -11,6 +11,7 @@ from cells_for_tests import GPU, make_cell, make_lock, make_wheel
 from gate_facts import a_base, a_wheel
 
 from builder.binaries.facts import BaseFacts
+from builder.fetch.wheels import FetchedWheels
 from builder.gate import judge, run
 from builder.gate.run import BaseSource, gate_cell, own_base
 from builder.locking.findings import FindingCode
@@ -31,9 +32,9 @@ def test_a_verdict_is_reached_once_and_then_found_by_digests(
         asked.append("base")
         return a_base()
 
-    def paths() -> dict[Any, Path]:
+    def paths() -> FetchedWheels:
         asked.append("wheels")
-        return {wheel: tmp_path / "x.whl"}
+        return FetchedWheels(lock, {wheel: tmp_path / "x.whl"})
 
     source = BaseSource(a_base().digest, load)
     first = gate_cell(workspace(tmp_path), cell, lock, source, paths)
@@ -49,8 +50,9 @@ def test_a_base_without_a_lock_is_unknown(tmp_path: Path, monkeypatch: pytest.Mo
     cell = make_cell(GPU)
     wheel = make_wheel("vllm", "0.32.0")
     monkeypatch.setattr(judge, "read_wheels", lambda *_: (a_wheel("vllm", "0.32.0"),))
-    report = gate_cell(workspace(tmp_path), cell, make_lock(cell, wheel), source,
-                       lambda: {wheel: tmp_path})
+    lock = make_lock(cell, wheel)
+    report = gate_cell(workspace(tmp_path), cell, lock, source,
+                       lambda: FetchedWheels(lock, {wheel: tmp_path}))
     assert FindingCode.BASE_UNKNOWN in {finding.code for finding in report.findings}
     assert report.not_judged
 
