@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Mapping
 
-from builder.record.bench import Cell, Metric, Series
+from builder.record.bench import GridPoint, Metric, Series
 
 RUNS = 3  # behind each of the published spreads
 # (pp, tg, concurrency): prefill, its spread, decode of one request, its spread, aggregate, its
@@ -64,7 +64,7 @@ def draw(dice: random.Random, *, factors: Factors | None = None, drift: float = 
         metrics: tuple[Metric, ...] = ("prefill", "decode", "aggregate")
         for place, metric in enumerate(metrics[:2] if side == 1 else metrics):
             mean, spread = row[2 * place] * common * slow.get(metric, 1.0), _spread(row, place)
-            found.append(Series(metric=metric, cell=Cell(pp=pp, tg=tg, concurrency=side),
+            found.append(Series(metric=metric, point=GridPoint(pp=pp, tg=tg, concurrency=side),
                                 samples=tuple(mean * math.exp(_noise(dice, spread, heavy=heavy))
                                               for _ in range(runs))))
     return tuple(found)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from builder.errors import UsageError
 
+T = TypeVar("T")
 MB = 1_000_000
 CONFIG_BYTES = 4 * MB  # matrix, recipe, base recipe: hand-written; the largest here has 8 kB
 LOCK_BYTES = 16 * MB  # 200 wheels are 45 kB
-RECORD_BYTES = 32 * MB  # a level 2 record with all answers has 0.3 MB
+RECORD_BYTES = 16 * MB  # a level 2 record with all answers has 0.3 MB
 PATCH_BYTES = 32 * MB  # the largest diff of the field has 2 MB
+BENCH_TEXT_BYTES = 64 * MB  # prompts are cut from it; a long book has 6 MB
 LOG_BYTES = 64 * MB  # a longer log is read at both ends
 PAGE_BYTES = 64 * MB  # one page of a package index; the largest seen has 12 MB
 ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
@@ -69,3 +73,28 @@ def bounded(chunks: Iterator[bytes], limit: int, seconds: float = PAGE_S) -> Ite
         if time.monotonic() > end:
             raise TooMuchError(f"not complete after {seconds:.0f} s")
         yield chunk
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what ``call`` returns or raises; raises TooMuchError where it takes longer.
+
+    For calls whose own time limit starts again with each byte that arrives. ``call`` runs in a
+    thread that is abandoned when its time is over, so what it reads must be limited in bytes.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TooMuchError(f"not complete after {seconds:.0f} s")
+    return results[0]

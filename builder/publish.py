@@ -11,7 +11,7 @@ from pathlib import Path
 from builder import labels as label
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError
-from builder.record.models import passed
+from builder.record.reader import image_passed
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str
 
 def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> str:
     """Push ``<name>-next``; refuses an image that no record says passed its smoke."""
-    if not passed(records, image.id):
+    if not image_passed(records, image.id):
         raise VerdictError("this image has not passed its smoke test", where=name,
                            next_step=f"run `sparkyard smoke {image.labels[label.CELL]}`")
     candidate = f"{name}-next"

@@ -1,8 +1,8 @@
-"""llama-benchy, as it is published: run against a server from a locked environment of its own.
+"""llama-benchy, unchanged, run against a server from a locked environment of its own.
 
-https://github.com/eugr/llama-benchy (MIT). ``llama-benchy.txt`` locks it with its dependencies;
-transformers, openai and asyncio are left out, which it names but does not need: without the first
-it cannot take another tokenizer than the model's own. To renew it, with a newer version:
+https://github.com/eugr/llama-benchy (MIT). ``llama-benchy.txt`` locks it with its dependencies,
+without transformers, openai and asyncio, which it declares but does not need; without transformers
+it cannot use a tokenizer other than the model's own. To update the lock to a newer version:
 ``uv pip compile --generate-hashes --only-binary :all: --no-header --no-annotate
 --override OVERRIDES REQUIREMENT``, OVERRIDES being ``transformers ; sys_platform == "never"`` and
 so on, with the oldest Python that Sparkyard supports.
@@ -13,8 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,23 +27,28 @@ from builder.bench.events import Request, requests
 from builder.bench.grid import Grid
 from builder.bench.text import sentences
 from builder.errors import UsageError, VerdictError
+from builder.limits import ANSWER_BYTES, read_file
 from builder.process import CommandError, Result, stream
-from builder.record.bench import Cell
+from builder.record.bench import GridPoint
+from builder.text import one_line, redact
 
 LOCK = Path(__file__).with_name("llama-benchy.txt")
 TOOL = next(line.split()[0] for line in LOCK.read_text(encoding="utf-8").splitlines()
             if line.startswith("llama-benchy=="))
-# It caches the text of an address under the address's md5 and then asks nobody for it.
+# It caches the text of a URL under the md5 of that URL, and then does not download it.
 TEXT_NAME = "sparkyard"
-# Exactly tg tokens, and control tokens as text: only so can every token be seen and timed. Nothing
-# is taken off for latency: what is measured is what a user waits for.
+# Exactly tg tokens, and control tokens as text: otherwise not every token could be seen and timed.
+# No latency is subtracted: the figures are what a user waits for.
 OPTIONS = ("--exact-tg", "--extra-body", "skip_special_tokens=false", "--latency-mode", "none")
-GIVEN_UP = "Falling back to 'gpt2'"  # it would cut prompts by another model's tokens
+FALLBACK = "Falling back to 'gpt2'"  # it would count prompts in another model's tokens
+STALL_S = 1800.0  # without a line of output; one round of a slow CPU takes some minutes
+LINE_BYTES = 10_000  # a longer line is taken in parts
+KEPT_LINES = 200  # of its output, for the error message
 
 
 @dataclass(frozen=True)
 class Target:
-    """A server to measure: its OpenAI address, the model's name and where its tokenizer is.
+    """A server to measure: its OpenAI address, the name of the model, and its tokenizer.
 
     ``tokenizer`` is a folder or the name of a hub repository.
     """
@@ -52,14 +60,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Measured:
-    """What llama-benchy wrote: its JSON unchanged, and the requests that its events tell of."""
+    """What llama-benchy wrote: its JSON unchanged, and the requests that its events show."""
 
     raw: Mapping[str, Any]
-    requests: Mapping[Cell, tuple[Request, ...]]
+    requests: Mapping[GridPoint, tuple[Request, ...]]
 
 
 def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -> Measured:
-    """Run the grid; raises VerdictError when llama-benchy does not reach its end.
+    """Run the grid; raises VerdictError when llama-benchy fails.
 
     ``text`` is what prompts are cut from, ``sentences()`` if None.
     """
@@ -68,16 +76,16 @@ def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -
         _place_text(folder, sentences() if text is None else text)
         _follow(command(python, target, grid, folder), _environment(folder), grid.rounds)
         try:
-            raw = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            raw = json.loads(read_file(folder / "result.json", ANSWER_BYTES, "result"))
             with (folder / "events.jsonl").open(encoding="utf-8") as lines:
                 return Measured(raw, requests(lines))
-        except (OSError, ValueError, KeyError) as error:
-            raise VerdictError("llama-benchy left no result that can be read: "
-                               f"{type(error).__name__}") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise VerdictError("llama-benchy left no readable result "
+                               f"({type(error).__name__})") from error
 
 
 def command(python: Path, target: Target, grid: Grid, folder: Path) -> tuple[str, ...]:
-    """Return the command line; the first request that fails ends it, so that none is missing."""
+    """Return the command line; llama-benchy stops at the first request that fails."""
     def words(numbers: Sequence[int]) -> tuple[str, ...]:
         return tuple(str(number) for number in numbers)
 
@@ -91,7 +99,7 @@ def command(python: Path, target: Target, grid: Grid, folder: Path) -> tuple[str
 
 
 def text_sha256(text: str | None = None) -> str:
-    """Return the sha256 of the text that prompts are cut from."""
+    """Return the sha256 of the text which prompts are cut from."""
     return hashlib.sha256((sentences() if text is None else text).encode()).hexdigest()
 
 
@@ -103,39 +111,52 @@ def _place_text(home: Path, text: str) -> None:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Give it a home with the text; the user's hub cache, and no proxy to this machine."""
+    """Give it a home with the text, the user's hub cache, and no proxy for this machine."""
     hub = os.environ.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
     return {"HOME": str(home), "HF_HOME": hub, "PYTHONUNBUFFERED": "1", "PYTHONNOUSERSITE": "1",
             **no_proxy_for(("127.0.0.1", "localhost"))}
 
 
 def no_proxy_for(hosts: Sequence[str]) -> dict[str, str]:
-    """Return the environment's exceptions from its proxies, and ``hosts`` besides."""
-    kept = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    listed = ",".join([*filter(None, kept.split(",")), *hosts])
+    """Return the environment's exceptions from its proxies, with ``hosts`` added."""
+    exceptions = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    listed = ",".join([*filter(None, exceptions.split(",")), *hosts])
     return {"NO_PROXY": listed, "no_proxy": listed}
 
 
 def _follow(words: Sequence[str], environment: Mapping[str, str], rounds: int) -> None:
-    """Show its rounds as they come, and turn a bad end into an error with its last words."""
-    said: list[str] = []
+    """Show its rounds as they come, and turn a failure into an error with its last words."""
+    output: deque[str] = deque(maxlen=KEPT_LINES)
     with console.progress("llama-benchy", rounds, unit="rounds") as meter, \
             stream(words, env=environment) as child:
         assert child.stdout is not None
-        cell = ""
-        for raw in child.stdout:
-            line = raw.decode("utf-8", "replace").rstrip()
-            said.append(line)
+        point = ""
+        for line in _lines(child):
+            output.append(line)
             if line.startswith("Running test: "):
-                cell = line.removeprefix("Running test: ")
-            if GIVEN_UP in line:
+                point = line.removeprefix("Running test: ")
+            if FALLBACK in line:
                 raise UsageError("the model's tokenizer could not be loaded: "
-                                 + " ".join(said[-2:])[:400], where="--tokenizer",
+                                 + one_line(" ".join(list(output)[-2:]), 400),
+                                 where="--tokenizer",
                                  next_step="name a folder that holds its tokenizer.json")
             if line.startswith("  ") and "(batch size" in line:
-                meter.advance(1, cell)
+                meter.advance(1, one_line(point, 100))
         status = child.wait()
     if status != 0:
-        raise VerdictError("llama-benchy did not reach its end: "
-                           + str(CommandError(Result((words[0],), status, "\n".join(said), ""))
-                                 .what))
+        failure = CommandError(Result((Path(words[0]).name,), status, "\n".join(output), ""))
+        raise VerdictError(f"llama-benchy failed: {redact(failure.what)}")
+
+
+def _lines(child: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield its lines, cut to a sensible length; a child that falls silent is ended."""
+    assert child.stdout is not None
+    while True:
+        silence = threading.Timer(STALL_S, child.kill)
+        silence.daemon = True
+        silence.start()
+        raw = child.stdout.readline(LINE_BYTES)
+        silence.cancel()
+        if not raw:
+            return
+        yield raw.decode("utf-8", "replace").rstrip()

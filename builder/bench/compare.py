@@ -1,16 +1,17 @@
-"""Whether a benchmark is slower than its baseline, by how much, and how sure that is.
+"""Whether a benchmark is slower than its baseline, by how much, and how certain that is.
 
-The statistic, for one cell of the grid: the difference of the mean logarithms of the samples,
-which is the logarithm of the ratio of geometric means; its error is Welch's. Cells that measure
-the same thing are also taken together (``_group``), as the plain mean of their differences: no
-cell is trusted more because its few samples happened to agree. To either variance the drift
-between two boots of one server is added, once for each side, since every sample of a boot shares
-it.
+The statistic for one point of the grid is the difference between the mean logarithms of the
+samples, which is the logarithm of the ratio of their geometric means; its standard error is
+Welch's. Points that measure the same thing are also tested as a group (``_group``), by the plain
+mean of their differences: no point weighs more because its few samples happened to agree. The
+variance of the drift between two boots of one server is added once for each side, because all
+samples of one boot share it.
 
-A cell or a group is a regression when it is significantly *more* than ``MARGIN`` slower: the
-p-value of "at most 3 % slower", corrected for the number of such questions by Holm's method, is
-below ``ALPHA``. ``python -m benchmarks.regressions`` measures what that gives: of a thousand
-comparisons two cry wolf where nothing changed, fifteen where all is slower by the margin itself.
+A point or a group is a regression when it is significantly *more* than ``MARGIN`` slower: the
+p-value of "at most 3 % slower", corrected for the number of tests by Holm's method, is below
+``ALPHA``. ``python -m benchmarks.regressions`` measures the error rates: of 1,000 comparisons two
+raise a false alarm where nothing changed, and fifteen where everything is slower by exactly the
+margin.
 """
 
 from __future__ import annotations
@@ -22,58 +23,69 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from builder.bench.welch import Difference, welch_error
 from builder.errors import UsageError
-from builder.record.bench import Bench, Cell, Comparison, Conditions, Finding, Metric, Series
+from builder.record.bench import (
+    Bench,
+    Change,
+    Comparison,
+    Conditions,
+    GridPoint,
+    Metric,
+    Series,
+)
+from builder.text import one_line
 
-MARGIN = 0.03  # slower by less is nobody's business
-ALPHA = 0.01  # chance of any false alarm in one comparison
+MARGIN = 0.03  # a smaller difference does not matter to users
+ALPHA = 0.01  # probability of any false alarm in one comparison
 DRIFT = 0.005  # standard deviation between two boots; assumed, to be measured on each machine
-TESTED: tuple[Metric, ...] = ("decode", "aggregate", "prefill")  # "ttft" says what prefill says
+SHOWN = 200  # characters of a condition in a message
+TESTED: tuple[Metric, ...] = ("decode", "aggregate", "prefill")  # "ttft" repeats what prefill says
 
 
 def compare(baseline: Bench, new: Bench, name: str = "") -> Comparison:
-    """Hold ``new`` against ``baseline``, called ``name``; raises UsageError where none can be."""
-    refuse_unlike(baseline.conditions, new.conditions)
+    """Compare ``new`` with ``baseline``, called ``name``; raises UsageError if it is impossible."""
+    refuse_other_conditions(baseline.conditions, new.conditions)
     old, fresh = _by_key(baseline.series), _by_key(new.series)
     shared = [key for key in fresh if key in old]
     if not shared:
-        raise UsageError("the baseline has no cell of the grid in common with this benchmark",
-                         where="--baseline", next_step="run the same grid")
+        raise UsageError("the baseline and this benchmark have no point of the grid in common",
+                         where="--baseline", next_step="run the grid of the baseline")
     return Comparison(
         baseline=name, baseline_vllm=baseline.vllm,
-        findings=judge([(old[key], fresh[key]) for key in shared]),
-        only_in_one=tuple(sorted(f"{metric} {cell.name}" for metric, cell
-                                 in old.keys() ^ fresh.keys() if metric in TESTED)))
+        changes=judge([(old[key], fresh[key]) for key in shared]),
+        unmatched=tuple(sorted(f"{metric} {point.name}" for metric, point
+                               in old.keys() ^ fresh.keys() if metric in TESTED)))
 
 
-def refuse_unlike(baseline: Conditions, new: Conditions) -> None:
-    """Raise UsageError that names each condition which differs; the software tested may."""
-    there, here = baseline.model_dump(), new.model_dump()
-    unlike = [f"{name}: {there[name]} there, {here[name]} here"
-              for name in here if there[name] != here[name]]
-    if unlike:
+def refuse_other_conditions(baseline: Conditions, new: Conditions) -> None:
+    """Raise UsageError that names each condition which differs; the tested software may differ."""
+    then, now = baseline.model_dump(), new.model_dump()
+    different = [f"{name}: {one_line(str(then[name]), SHOWN)} (baseline), "
+                 f"{one_line(str(now[name]), SHOWN)} (now)" for name in now
+                 if then[name] != now[name]]
+    if different:
         raise UsageError("the baseline was measured under other conditions\n  "
-                         + "\n  ".join(unlike), where="--baseline",
+                         + "\n  ".join(different), where="--baseline",
                          next_step="compare with a benchmark of the same machine, model and flags")
 
 
-def judge(pairs: Sequence[tuple[Series, Series]]) -> tuple[Finding, ...]:
-    """Return a finding for each group of more than one cell and for each cell, decode first."""
+def judge(pairs: Sequence[tuple[Series, Series]]) -> tuple[Change, ...]:
+    """Return the change of each group of two or more points and of each point, decode first."""
     tested = sorted((pair for pair in pairs if pair[0].metric in TESTED),
                     key=lambda pair: TESTED.index(pair[0].metric))
     groups: dict[tuple[Metric, str], list[tuple[Series, Series]]] = defaultdict(list)
     for pair in tested:
         groups[pair[0].metric, _group(pair[0])].append(pair)
-    questions = [(*key, members) for key, members in groups.items() if len(members) > 1]
-    questions += [(pair[0].metric, pair[0].cell.name, [pair]) for pair in tested]
-    differences = [difference(members) for _, _, members in questions]
+    tests = [(*key, members) for key, members in groups.items() if len(members) > 1]
+    tests += [(pair[0].metric, pair[0].point.name, [pair]) for pair in tested]
+    differences = [difference(members) for _, _, members in tests]
     limit = math.log1p(-MARGIN)
-    adjusted = holm([found.below(limit) for found in differences])
-    return tuple(_finding(metric, what, len(members), found, p) for (metric, what, members),
-                 found, p in zip(questions, differences, adjusted, strict=True))
+    adjusted = holm([measured.below(limit) for measured in differences])
+    return tuple(_change(metric, what, len(members), measured, p) for (metric, what, members),
+                 measured, p in zip(tests, differences, adjusted, strict=True))
 
 
 def difference(pairs: Sequence[tuple[Series, Series]]) -> Difference:
-    """Return the mean difference of the logarithms over some cells, new less old."""
+    """Return the mean difference of the logarithms over some points, new less old."""
     logs = [[[math.log(sample) for sample in series.samples] for series in pair] for pair in pairs]
     estimate = statistics.fmean(statistics.fmean(new) - statistics.fmean(old) for old, new in logs)
     parts = [(statistics.variance(side) / len(side) / len(pairs) ** 2, len(side))
@@ -83,7 +95,7 @@ def difference(pairs: Sequence[tuple[Series, Series]]) -> Difference:
 
 
 def holm(values: Iterable[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm 1979): any error at most alpha."""
+    """Return p-values corrected for their number (Holm 1979)."""
     listed = list(values)
     order = sorted(range(len(listed)), key=listed.__getitem__)
     adjusted, highest = [1.0] * len(listed), 0.0
@@ -94,19 +106,19 @@ def holm(values: Iterable[float]) -> list[float]:
 
 
 def _group(series: Series) -> str:
-    """Name the cells that measure one thing: decoding at one concurrency, one kind of prompt."""
-    cell = series.cell
+    """Name the points that measure one thing: decoding at one concurrency, one kind of prompt."""
+    point = series.point
     if series.metric != "prefill":
-        return f"c{cell.concurrency}, all cells"
-    return f"pp{cell.pp}{f' @ d{cell.depth}' if cell.depth else ''} c{cell.concurrency}, all cells"
+        return f"c{point.concurrency}, all points"
+    depth = f" @ d{point.depth}" if point.depth else ""
+    return f"pp{point.pp}{depth} c{point.concurrency}, all points"
 
 
-def _by_key(series: Iterable[Series]) -> Mapping[tuple[Metric, Cell], Series]:
-    return {(each.metric, each.cell): each for each in series}
+def _by_key(series: Iterable[Series]) -> Mapping[tuple[Metric, GridPoint], Series]:
+    return {(each.metric, each.point): each for each in series}
 
 
-def _finding(metric: Metric, what: str, cells: int, found: Difference, p: float) -> Finding:
-    low, high = found.interval()
-    return Finding(metric=metric, what=what, cells=cells, change=math.expm1(found.estimate),
-                   low=math.expm1(low), high=math.expm1(high), p=p,
-                   regression=p < ALPHA)
+def _change(metric: Metric, what: str, points: int, measured: Difference, p: float) -> Change:
+    low, high = measured.interval()
+    return Change(metric=metric, what=what, points=points, change=math.expm1(measured.estimate),
+                  low=math.expm1(low), high=math.expm1(high), p=p, regression=p < ALPHA)

@@ -1,4 +1,4 @@
-"""``sparkyard report``: records of smoke runs for people, for CI and for a browser."""
+"""``sparkyard report``: show records of smoke tests and benchmarks: terminal, CI, or browser."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from builder import console
 from builder.errors import UsageError
-from builder.files import write_text
-from builder.record.find import find
+from builder.files import check_outputs, write_text
+from builder.record.find import as_ended, record_paths
 from builder.record.models import Record, records_folder
+from builder.record.reader import read_record
 from builder.report import terminal as report
 from builder.report.html import html
 from builder.report.markdown import markdown
@@ -23,23 +24,26 @@ BY_SUFFIX = {".html": "html", ".htm": "html", ".md": "markdown", ".xml": "junit"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("report", help="show the records of smoke runs",
+    parser = subparsers.add_parser("report", help="show records of smoke tests and benchmarks",
                                    description=__doc__)
     parser.add_argument("records", metavar="RECORD", nargs="*",
-                        help="a file, a record's id or its beginning, or a cell for its newest "
-                             "(default: the newest of all)")
+                        help="a file, the id of a record or its beginning, or a cell for its "
+                             "newest record (default: the newest of all)")
     parser.add_argument("--format", choices=tuple(FORMATS),
-                        help="default: what the ending of --output says, else terminal")
+                        help="default: by the ending of --output, otherwise terminal")
     parser.add_argument("--output", type=Path, metavar="FILE",
-                        help="write here, not to standard output (-)")
+                        help="write to this file (default: standard output, -)")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Show the records; 0 whatever their verdict, which the run itself has told."""
+    """Show the records; 0 whatever their verdict, which was the exit code of the run itself."""
     form = options.format or BY_SUFFIX.get(options.output.suffix if options.output else "",
                                            "terminal")
-    records = find(records_folder(cache_folder(make=False)), options.records)
+    cache = cache_folder(make=False)
+    paths = record_paths(records_folder(cache), options.records)
+    check_outputs(options.output, inputs=paths, protected=cache)
+    records = [as_ended(read_record(path)) for path in paths]
     standard = options.output is None or str(options.output) == "-"
     if standard and form == "terminal":
         report.show_all(records)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
 from builder import console
 from builder import labels as label
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
-from builder.files import write_text
+from builder.files import check_outputs, write_text
 from builder.image import local_name
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell, select
@@ -18,7 +17,7 @@ from builder.recipes.compatibility import check_pin
 from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
 from builder.record.models import Level, Record, records_folder
-from builder.record.writer import RecordWriter, kept
+from builder.record.writer import RecordWriter, interruptions_recorded
 from builder.report import terminal as report
 from builder.smoke.models import Run
 from builder.smoke.record_start import start_record
@@ -53,8 +52,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Run one level on one cell, keep the record and the log, return 1 on a negative verdict."""
-    refuse_unwritable(options.json, options.junit)
     workspace = open_workspace(options.matrix)
+    check_outputs(options.json, options.junit, inputs=[options.matrix],
+                  protected=workspace.cache, records=True)
     cell = one_cell(workspace, options)
     if options.level == "1b" and cell.is_cuda:
         raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
@@ -72,33 +72,13 @@ def execute(options: argparse.Namespace) -> int:
               foreign=bool(options.image))
     writer = RecordWriter(records_folder(workspace.cache), start_record(run))
     try:
-        with kept(writer):
+        with interruptions_recorded(writer):
             record = perform(run, writer)
     finally:
         write_copy(options.json, writer.path.read_text(encoding="utf-8"))
     _tell(record, options)
     console.info(f"record: {writer.path}\nlog: {workspace.cache / record.log}")
     return 0 if record.passed else 1
-
-
-def refuse_unwritable(*paths: Path | None) -> None:
-    """Refuse a file that cannot be written before the minutes that a run takes."""
-    for path in paths:
-        if path is not None and str(path) != "-" and not _writable(path):
-            raise UsageError("no file can be written there", where=str(path),
-                             next_step="name a file in a folder of yours")
-
-
-def _writable(path: Path) -> bool:
-    """Say whether a file may stand there. It is tried: root may do all and /proc takes nothing."""
-    there = next((folder for folder in path.absolute().parents if folder.exists()), None)
-    if there is None or path.is_dir():
-        return False
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            return True
-    except OSError:
-        return False
 
 
 def write_copy(path: Path | None, text: str) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from builder import specifiers
 from builder.model import Frozen, Link, Name, Pattern, Specifier
+from builder.record.models import KnownFailure
 
 SEEN_LIMIT = 300  # characters of a log's line that are shown
 
@@ -107,11 +108,16 @@ class Diagnosis(Frozen):
         """Say whether this is named as the failure, not only as something that looks like it."""
         return not self.ruled_out
 
-    def __str__(self) -> str:
-        likely = "" if self.issue.confirmed else "likely: "
-        head = f"{self.issue.name}: {likely}{self.issue.cause}"
+    def failure(self) -> KnownFailure:
+        """Return it as a record keeps it."""
+        issue = self.issue
+        head = KnownFailure(name=issue.name, cause=issue.cause, confirmed=issue.confirmed,
+                            ruled_out=self.ruled_out)
         if self.ruled_out:
-            return f"{head}\n  not claimed: the log looks like it, but {self.ruled_out}"
-        links = "\n          ".join(self.issue.links)
-        return (f"{head}\n  seen:   {self.line[:SEEN_LIMIT]}\n  remedy: {self.issue.remedy}\n"
-                f"  until:  {self.issue.until}\n  see:    {links}")
+            return head
+        return head.model_copy(update={
+            "seen": self.line[:SEEN_LIMIT], "remedy": issue.remedy, "until": issue.until,
+            "links": issue.links})
+
+    def __str__(self) -> str:
+        return str(self.failure())

@@ -1,42 +1,43 @@
-"""The result of a benchmark: what was measured where, and one series of samples a cell and metric.
+"""The result of a benchmark: where it was measured, and one series of samples per point and metric.
 
-Every throughput is in tokens a second and one sample is one run of a cell: llama-benchy's values
-of single requests are averaged over the requests that ran side by side, since those are not
-independent of each other.
+Every throughput is in tokens per second. One sample is one run of a point of the grid: values that
+llama-benchy has for single requests are averaged over the requests of that run, because requests
+that run side by side are not independent of each other.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from builder.model import Frozen
-from builder.record.gpu import Where
+from builder.record.gpu import Gpu, Where
+from builder.record.host_facts import HostFacts
 
 Metric = Literal["prefill", "decode", "aggregate", "ttft"]
 UNITS: Mapping[Metric, str] = {
     "prefill": "tok/s", "decode": "tok/s", "aggregate": "tok/s", "ttft": "ms"}
 PLACES: Mapping[Where, str] = {
-    "gb10": "on a GB10", "gpu": "on a GPU that is no GB10", "cpu": "on a CPU",
-    "emulated": "on an emulated CPU", "unseen": "on hardware that was not seen"}
-LEAST_RUNS = 2  # of one run there is no spread, and nothing can be said about a difference
+    "gb10": "on a GB10", "gpu": "on a GPU that is not a GB10", "cpu": "on a CPU",
+    "emulated": "on an emulated CPU", "unseen": "on hardware that Sparkyard has not seen"}
+MIN_RUNS = 2  # one run alone has no spread, so that no difference could be judged
 
 
 def _sample(value: float) -> float:
     if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{value} is no throughput: it must be finite and above 0")
+        raise ValueError(f"{value} is not a throughput: it must be finite and above 0")
     return value
 
 
 Sample = Annotated[float, AfterValidator(_sample)]
 
 
-class Cell(Frozen):
-    """One cell of the grid: prompt, answer and context in tokens, requests side by side."""
+class GridPoint(Frozen):
+    """One point of the grid: prompt, answer and context in tokens, and concurrent requests."""
 
     pp: Annotated[int, Field(ge=1)]
     tg: Annotated[int, Field(ge=1)]
@@ -45,22 +46,22 @@ class Cell(Frozen):
 
     @property
     def name(self) -> str:
-        """Return the cell as llama-benchy's tables name it."""
+        """Return the point as llama-benchy's tables name it."""
         depth = f" @ d{self.depth}" if self.depth else ""
         return f"pp{self.pp} tg{self.tg}{depth} (c{self.concurrency})"
 
 
 class Series(Frozen):
-    """The samples of one metric in one cell.
+    """The samples of one metric at one point of the grid.
 
-    ``prefill`` is prompt tokens a second of all requests together, ``decode`` answer tokens a
+    ``prefill`` is prompt tokens per second of all requests together, ``decode`` answer tokens per
     second of one request, ``aggregate`` of all together (only where more than one runs), ``ttft``
     milliseconds to the first token.
     """
 
     metric: Metric
-    cell: Cell
-    samples: Annotated[tuple[Sample, ...], Field(min_length=LEAST_RUNS)]
+    point: GridPoint
+    samples: Annotated[tuple[Sample, ...], Field(min_length=MIN_RUNS)]
 
     @property
     def mean(self) -> float:
@@ -69,16 +70,16 @@ class Series(Frozen):
 
     @property
     def spread(self) -> float:
-        """Return the standard deviation of the samples (n - 1) as a part of the mean."""
+        """Return the standard deviation of the samples (n - 1) as a fraction of the mean."""
         return statistics.stdev(self.samples) / self.mean
 
 
 class Conditions(Frozen):
-    """What must be the same for two results to be comparable: everything but the software tested.
+    """What two benchmarks must have in common to be comparable: all but the software under test.
 
     ``where`` is ``unseen`` for a server that Sparkyard did not start; ``hardware`` is then the
-    user's word. ``serve`` are the server's flags, None where they are not known. ``text_sha256``
-    is of the text that prompts are cut from.
+    user's statement. ``serve`` holds the server's flags, None where they are unknown.
+    ``text_sha256`` is that of the text which prompts are cut from.
     """
 
     where: Where
@@ -97,16 +98,17 @@ class Conditions(Frozen):
         return f"{PLACES[self.where]} ({self.hardware})"
 
 
-class Finding(Frozen):
-    """One question of a comparison: the change as a fraction, its 95 % interval, the p-value.
+class Change(Frozen):
+    """One tested difference: the change as a fraction, its 95 % interval, and the p-value.
 
-    ``change`` is -0.08 for 8 % slower. ``p`` is corrected for the number of questions, and
-    ``regression`` what ``builder.bench.compare`` makes of it.
+    ``what`` names the point or the group of ``points`` it is about. ``change`` is -0.08 for 8 %
+    slower. ``p`` is corrected for the number of tests; ``regression`` is the verdict of
+    ``builder.bench.compare``.
     """
 
     metric: Metric
     what: str
-    cells: int
+    points: int
     change: float
     low: float
     high: float
@@ -120,27 +122,27 @@ class Finding(Frozen):
 
 
 class Comparison(Frozen):
-    """A benchmark beside its baseline: what was compared and what could not be."""
+    """A benchmark beside its baseline; ``unmatched`` names series that only one of them has."""
 
     baseline: str
     baseline_vllm: str
-    findings: tuple[Finding, ...]
-    only_in_one: tuple[str, ...] = ()
+    changes: tuple[Change, ...]
+    unmatched: tuple[str, ...] = ()
 
     @property
-    def regressions(self) -> tuple[Finding, ...]:
-        """Return the regressions, groups first; a cell is named only where no group says it."""
-        slow = [finding for finding in self.findings if finding.regression]
-        groups = [finding for finding in slow if finding.cells > 1]
-        said = {finding.metric for finding in groups}
-        return (*groups, *(finding for finding in slow
-                           if finding.cells == 1 and finding.metric not in said))
+    def regressions(self) -> tuple[Change, ...]:
+        """Return the regressions, groups first; a single point only where no group covers it."""
+        slow = [change for change in self.changes if change.regression]
+        groups = [change for change in slow if change.points > 1]
+        covered = {change.metric for change in groups}
+        return (*groups, *(change for change in slow
+                           if change.points == 1 and change.metric not in covered))
 
 
 class Bench(Frozen):
     """One benchmark: its conditions, what was tested, its series, and llama-benchy's own JSON.
 
-    ``left_out`` says which cells of the grid were not measured or not whole, and why.
+    ``left_out`` says which points of the grid were not measured or are incomplete, and why.
     """
 
     conditions: Conditions
@@ -150,3 +152,11 @@ class Bench(Frozen):
     series: tuple[Series, ...]
     comparison: Comparison | None = None
     llama_benchy: Mapping[str, Any]
+
+
+def describe_hardware(where: Where, gpus: Sequence[Gpu], host: HostFacts) -> str:
+    """Return the hardware in words: the GPUs, or the processor and its number of cores."""
+    if gpus:
+        return ", ".join(gpu.name for gpu in gpus)
+    processor = f"{host.cpus} x {host.cpu or host.machine}"
+    return f"emulated by {processor}" if where == "emulated" else processor

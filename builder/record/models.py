@@ -1,39 +1,42 @@
-"""The evidence of a smoke run: one JSON document a run, and how it is found again.
+"""The evidence of a run: one JSON document for each smoke test and benchmark.
 
-``docs/record.schema.json`` is its published shape; ``builder.record_writer`` writes it as the run
-goes on.
+``docs/record.schema.json`` is its published schema. ``builder.record.writer`` writes it while the
+run proceeds, ``builder.record.reader`` reads it back.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError, computed_field, model_validator
+from pydantic import Field, computed_field, model_validator
 
-from builder.errors import UsageError
 from builder.files import write_text
 from builder.model import Frozen
-from builder.record.bench import Bench
+from builder.record.bench import Bench, describe_hardware
 from builder.record.check import Check, Status
 from builder.record.check import passed as all_passed
-from builder.record.gpu import Gpu, Where
+from builder.record.gpu import Gpu, Where, place
 from builder.record.host_facts import HostFacts
 
-VERSION = 2
+VERSION = 3
+COMPUTED = ("where", "gb10", "verdict")  # fields that follow from others
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Level = Literal["1a", "1b", "2", "bench"]
 State = Literal["running", "finished", "interrupted"]
+Execution = Literal["native", "emulated", "unseen"]
 NO_HOST = HostFacts(kernel="", machine="", system="", cpu="", cpus=0, memory=0, engine="")
 
 
 class ModelUsed(Frozen):
-    """The checkpoint: a hub repository or a folder, and its revision.
+    """The checkpoint: a repository of a hub or a folder, and its revision.
 
-    ``revision`` is the commit or branch of a repository, and for a folder ``sha256:…`` over its
-    files. A folder outside of the checkout is known by its name only.
+    ``revision`` is the commit or branch of a repository; for a folder it is ``sha256:…`` over its
+    files. Of a folder outside the checkout only the last name is kept.
     """
 
     name: str
@@ -42,19 +45,47 @@ class ModelUsed(Frozen):
     revision: str
 
 
-class Record(Frozen):
-    """What was checked, on what, where, with which result.
+class KnownFailure(Frozen):
+    """A known issue that the log or a failed check shows.
 
-    ``state`` is ``running`` until the run says how it ended; a run that was killed stays so.
-    ``reason`` says in words why a run was interrupted. Times are UTC; ``updated`` is when it was
-    last written. ``image_digest`` is the manifest's digest in a registry, empty for an image that
-    was in none; ``lock`` and ``recipe_digest`` are digests of the files. ``where`` is where it was
-    measured: no figure of a CPU or an emulated run is one of a GB10. ``phases`` are the seconds of
-    each boot phase of a served model, ``metrics`` the server's own counters at the end; ``bench``
-    is what a benchmark measured, the level being ``bench``. ``log`` lies in the cache folder.
+    ``seen`` is the line that shows it. ``confirmed`` says that its cause is proven, not likely.
+    ``ruled_out`` says why the versions rule it out although it looks like it; empty where not.
     """
 
-    record_version: Literal[2] = 2
+    name: str
+    cause: str
+    confirmed: bool = True
+    ruled_out: str = ""
+    seen: str = ""
+    remedy: str = ""
+    until: str = ""
+    links: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return it in the lines that the terminal and every report show."""
+        head = f"{self.name}: {'' if self.confirmed else 'likely: '}{self.cause}"
+        if self.ruled_out:
+            return f"{head}\n  not claimed: the log looks like it, but {self.ruled_out}"
+        rows = (("seen:", self.seen), ("remedy:", self.remedy), ("until:", self.until),
+                ("see:", "\n          ".join(self.links)))
+        return "\n".join([head, *(f"  {name:7} {value}" for name, value in rows if value)])
+
+
+class Record(Frozen):
+    """What was checked, on what, where, and with which result.
+
+    ``state`` is ``running`` until the run says how it ended; a run that was killed stays so.
+    ``reason`` says why a run was interrupted. Times are UTC; ``updated`` is when the record was
+    last written. ``image_digest`` is the digest of the manifest in a registry, empty for an image
+    that was in none; ``lock`` and ``recipe_digest`` are digests of these files. ``execution`` says
+    whether the image's processor was the machine's own or emulated, or that Sparkyard did not
+    start the server and has not seen its machine. ``phases`` are the seconds of each boot phase of
+    a served model, ``metrics`` the server's own counters at the end, ``bench`` what a benchmark
+    measured. ``log`` is a path in the cache folder. ``where``, ``gb10``, ``verdict`` and ``digest``
+    follow from the other fields: they are written for readers and never believed.
+    """
+
+    record_version: Literal[3] = 3
     state: State = "finished"
     reason: str = ""
     cell: str
@@ -67,26 +98,53 @@ class Record(Frozen):
     recipe: str
     recipe_digest: str = ""
     model: ModelUsed | None = None
-    where: Where
+    execution: Execution
     gpus: tuple[Gpu, ...] = ()
     host: HostFacts = NO_HOST
     started: str
     updated: str = ""
-    seconds: float
-    phases: Mapping[str, float]
+    seconds: Annotated[float, Field(ge=0)]
+    phases: Mapping[str, Annotated[float, Field(ge=0)]]
     checks: tuple[Check, ...]
     metrics: Mapping[str, float] = {}
     bench: Bench | None = None
     log: str
-    diagnosis: tuple[str, ...] = ()
+    diagnosis: tuple[KnownFailure, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _what_follows(cls, raw: Any) -> Any:
-        """Leave out what follows from the rest, which the document also says."""
+    def _drop_computed(cls, raw: Any) -> Any:
         if not isinstance(raw, dict):
             return raw
-        return {key: value for key, value in raw.items() if key not in ("verdict", "gb10")}
+        return {key: value for key, value in raw.items() if key not in (*COMPUTED, "digest")}
+
+    @model_validator(mode="after")
+    def _benchmark_agrees(self) -> Record:
+        """Refuse a benchmark that claims other hardware than the record has seen."""
+        if self.bench:
+            stated = self.bench.conditions
+            if stated.where != self.where:
+                raise ValueError(f"the benchmark says it was measured on {stated.where}, the "
+                                 f"record on {self.where}")
+            seen = describe_hardware(self.where, self.gpus, self.host)
+            if self.where != "unseen" and stated.hardware != seen:
+                raise ValueError(f'the benchmark says it was measured on "{stated.hardware}", the '
+                                 f'record has seen "{seen}"')
+        return self
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def where(self) -> Where:
+        """Where it was measured: no figure of a CPU or an emulated run is one of a GB10."""
+        if self.execution == "unseen":
+            return "unseen"
+        return place(self.gpus, emulated=self.execution == "emulated")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def gb10(self) -> bool:
+        """Say whether this is evidence of a GB10."""
+        return self.where == "gb10"
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -96,11 +154,11 @@ class Record(Frozen):
             return "none"
         return "pass" if all_passed(self.checks) else "fail"
 
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field(repr=False)  # type: ignore[prop-decorator]
     @property
-    def gb10(self) -> bool:
-        """Say whether this is evidence of a GB10."""
-        return self.where == "gb10"
+    def digest(self) -> str:
+        """Return the digest of all other fields: it shows that a record was altered."""
+        return digest_of(self.model_dump(mode="json", exclude={"digest"}))
 
     @property
     def passed(self) -> bool:
@@ -108,43 +166,49 @@ class Record(Frozen):
         return self.verdict == "pass"
 
     @property
-    def speaks(self) -> bool:
-        """Say whether it counts: it reached its end, or something had failed before it was cut."""
+    def is_conclusive(self) -> bool:
+        """Say whether it reached its end, or something had failed before it was cut off."""
         return self.state == "finished" or any(
             check.status in (Status.FAIL, Status.FLAKY) for check in self.checks)
 
     def document(self) -> dict[str, Any]:
-        """Return the record as JSON, with its verdict."""
+        """Return the record as JSON, with the fields that follow from others."""
         return self.model_dump(mode="json")
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Return the sha256 of a JSON document: keys sorted, no spaces, all but ASCII escaped."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a record, for those who read records without this program."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
-            **Record.model_json_schema(mode="serialization"), "title": "Sparkyard smoke record"}
+            **Record.model_json_schema(mode="serialization"), "title": "Sparkyard record"}
 
 
 def records_folder(cache: Path) -> Path:
-    """Return where records lie."""
+    """Return the folder of all records."""
     return cache / "records"
 
 
 def now() -> str:
     """Return the time as records write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
-def stamp(record: Record) -> str:
-    """Return the name of a record and of its log: when it began, and the level."""
+def record_name(record: Record) -> str:
+    """Return the file name of a record and of its log: when it started, and the level."""
     return f"{record.started.replace(':', '').replace('-', '')}-{record.level}"
 
 
 def free_path(folder: Path, record: Record) -> Path:
-    """Return where a new record goes; runs of the same second stand in order, too."""
-    path, number = folder / record.cell / f"{stamp(record)}.json", 1
+    """Return the path of a new record; runs of the same second are numbered in order."""
+    path, number = folder / record.cell / f"{record_name(record)}.json", 1
     while path.exists():
         number += 1
-        path = path.with_name(f"{stamp(record)}_{number}.json")
+        path = path.with_name(f"{record_name(record)}_{number}.json")
     return path
 
 
@@ -152,55 +216,3 @@ def write_record(path: Path, record: Record) -> Path:
     """Write a record whole, in one step, and return its path."""
     write_text(path, json.dumps(record.document(), indent=2, ensure_ascii=False) + "\n")
     return path
-
-
-def read_record(path: Path) -> Record:
-    """Read one record, also one of version 1; raises UsageError for what is none."""
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"this record cannot be read: {error}", where=str(path)) from error
-    version = raw.get("record_version") if isinstance(raw, dict) else None
-    if version not in (1, VERSION):
-        raise UsageError(f"this is no record of version 1 or {VERSION}: its record_version is "
-                         f"{version}", where=str(path),
-                         next_step="a newer Sparkyard may have written it" if version else "")
-    try:
-        return Record.model_validate(_from_1(raw) if version == 1 else raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"this record is damaged: {first['msg']}",
-                         where=f"{path}: {'.'.join(map(str, first['loc']))}") from error
-
-
-def _no_number(text: str) -> float:
-    """Refuse what Python alone takes for JSON: a duration or a rate without end is none."""
-    raise ValueError(f"no number of JSON: {text}")
-
-
-def _from_1(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of version 1 as one of today; what it did not say stays unknown."""
-    log = Path(str(raw.get("log", "")))
-    return {**raw, "record_version": VERSION, "log": f"logs/{log.name}"}
-
-
-def read_records(folder: Path) -> list[Record]:
-    """Return all readable records, oldest first; a damaged one proves nothing and is left out."""
-    records = []
-    for path in sorted(folder.glob("*/*.json")):
-        try:
-            records.append(read_record(path))
-        except UsageError:
-            continue
-    return sorted(records, key=lambda record: record.started)
-
-
-def passed(folder: Path, image_id: str) -> bool:
-    """Say whether the last run of each level on this very image was good, and there was one.
-
-    A run that was cut off before anything failed says nothing, neither way; nor does a benchmark,
-    which tells how fast an image is and not whether it is right.
-    """
-    last = {record.level: record for record in read_records(folder)
-            if record.image_id == image_id and record.speaks and record.level != "bench"}
-    return bool(last) and all(record.passed for record in last.values())

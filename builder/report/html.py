@@ -1,7 +1,7 @@
 """Records as one self-contained HTML page: no script, nothing loaded, everything escaped.
 
-What a model answered is untrusted. Jinja escapes every value, ``visible`` writes out what would act
-unseen, and the page's own policy (Content-Security-Policy) refuses scripts and loading anyway.
+A model's answers are untrusted. Jinja escapes every value, ``visible`` writes out invisible
+characters, and the page's own Content-Security-Policy forbids scripts and loading anyway.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from builder.record.models import Record
 from builder.report import view as report_view
 from builder.report.bench import plots
 
-SEEN = 100  # characters of a check's detail before it unfolds
-NOT_CLAIMED = "\n  not claimed:"  # how ``Diagnosis`` says that the versions rule an issue out
-KINDS = {"boot": "boot", "ask": "checks", "rest": "not measured apart"}
+SHORT = 100  # characters of a check's detail; a longer one unfolds
+KINDS = {"boot": "boot", "ask": "checks", "rest": "not measured separately"}
 
 
 def html(records: Sequence[Record]) -> str:
@@ -37,13 +36,12 @@ def _template() -> Template:
     environment.filters.update(visible=report_text.visible, pretty=report_text.pretty,
                                one_line=report_text.one_line)
     environment.globals.update(
-        {one.__name__: one for one in (
+        {function.__name__: function for function in (
             report_view.verdict, report_view.title, report_view.place, report_view.summary,
             report_view.counts, report_view.timeline, report_view.worst_first,
             report_view.family, report_view.facts, report_view.when, report_view.unended,
             plots, console.seconds)},
-        colour=_colour, css_class=_css_class, css=_css(), kinds=KINDS, SEEN=SEEN,
-        NOT_CLAIMED=NOT_CLAIMED)
+        colour=_colour, css_class=_css_class, css=_css(), kinds=KINDS, SHORT=SHORT)
     return environment.from_string(_text("page.jinja"))
 
 

@@ -1,8 +1,8 @@
 """Records as GitHub-flavoured Markdown: for a job's summary page, a comment or a pull request.
 
-What a model answered stands in code, with every sign that Markdown or GitHub would act on written
-as an entity or inside a fence that it cannot end: no mention, link, image or tag comes out of it.
-Answers are cut, since GitHub refuses a comment of more than 65,536 characters.
+A model's answers are shown as code, with every character that Markdown or GitHub would interpret
+written as an entity or inside a fence that it cannot end: no mention, link, image or tag results.
+Answers are cut, because GitHub refuses comments of more than 65,536 characters.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from builder.report.view import (
 )
 from builder.text import cut, one_line, pretty, visible
 
-ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would act on
-SEEN = 200  # characters of a check's detail in the table
+ACTIVE = re.compile(r"[&<>|`*_~\[\]\\@#$:]")  # what Markdown or GitHub would interpret
+SHORT = 200  # characters of a check's detail in the table
 TEXT = 1500  # characters of a request, an answer, a detail
 
 
@@ -40,7 +40,7 @@ def markdown(records: Sequence[Record]) -> str:
 
 def escaped(text: str) -> str:
     """Return text in which nothing is markup."""
-    return ACTIVE.sub(lambda sign: f"&#{ord(sign[0])};", text)
+    return ACTIVE.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
 def fenced(text: str, language: str = "text") -> str:
@@ -59,7 +59,7 @@ def _chapter(record: Record) -> Iterator[str]:
     if unended(record):
         yield f"\n{escaped(one_line(unended(record), TEXT))}"
     for entry in record.diagnosis:
-        yield f"\n{fenced(visible(entry))}"
+        yield f"\n{fenced(visible(str(entry)))}"
     yield from ("", "| verdict | check | seen | time |", "|---|---|---|--:|")
     checks = worst_first(record.checks)
     yield from map(_row, checks)
@@ -74,13 +74,13 @@ def _chapter(record: Record) -> Iterator[str]:
 
 def _row(check: Check) -> str:
     word = check.status.value.upper()
-    seen = escaped(one_line(check.detail, SEEN))
+    seen = escaped(one_line(check.detail, SHORT))
     return (f"| {f'**{word}**' if check.status in BAD else word} | {_name(check)} "
             f"| {seen and f'<code>{seen}</code>'} | {console.seconds(check.seconds)} |")
 
 
 def _name(check: Check) -> str:
-    return escaped(one_line(check.check, SEEN))
+    return escaped(one_line(check.check, SHORT))
 
 
 def _evidence(check: Check, *, opened: bool = False) -> str:
@@ -101,7 +101,7 @@ def _folded(head: str, body: str, *, opened: bool = False) -> str:
 def _rates(bench: Bench) -> Iterator[str]:
     """Yield the figures of a benchmark, with the place where they were measured above them."""
     yield escaped(one_line(f"measured {bench.conditions.place}", TEXT))
-    yield from ("", "| what | cell | mean and spread | unit |", "|---|---|--:|---|")
+    yield from ("", "| what | point | mean and spread | unit |", "|---|---|--:|---|")
     for plot in plots(bench):
         for row in plot.rows:
             yield f"| {plot.title} | {row.name} | {row.figure} | {plot.unit} |"
@@ -111,9 +111,9 @@ def _rates(bench: Bench) -> Iterator[str]:
 def _run(record: Record) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for label, value in facts(record):
-        shown = [escaped(one_line(text, SEEN)) for text in (label, value)]
+        shown = [escaped(one_line(text, SHORT)) for text in (label, value)]
         yield f"| {shown[0]} | <code>{shown[1]}</code> |"
     yield from ("", "| part of the run | kind | from | for |", "|---|---|--:|--:|")
     for bar in timeline(record):
-        yield (f"| {escaped(one_line(bar.name, SEEN))} | {bar.kind} | {console.seconds(bar.start)} "
-               f"| {console.seconds(bar.seconds)} |")
+        times = f"{console.seconds(bar.start)} | {console.seconds(bar.seconds)}"
+        yield f"| {escaped(one_line(bar.name, SHORT))} | {bar.kind} | {times} |"

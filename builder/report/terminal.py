@@ -30,19 +30,19 @@ def show(record: Record) -> None:
                                          for name, value in record.phases.items()))
     if record.bench:
         _show_rates(record.bench)
-    for line in record.diagnosis:
-        console.out(visible(line))
+    for failure in record.diagnosis:
+        console.out(visible(str(failure)))
     if unended(record):
         console.out(one_line(unended(record), 10 * DETAIL))
     console.out(verdict_line(record))
 
 
 def _show_rates(bench: Bench) -> None:
-    """Print the token rates, with the place where they were measured above them."""
+    """Print the token rates below the place where they were measured."""
     rows = [(plot.title, row.name, row.figure, plot.unit)
             for plot in plots(bench) for row in plot.rows]
     console.table(f"token rates, measured {one_line(bench.conditions.place, DETAIL)}",
-                  ("what", "cell", "mean and spread", "unit"), rows)
+                  ("what", "point", "mean and spread", "unit"), rows)
 
 
 def show_all(records: Sequence[Record]) -> None:
@@ -61,7 +61,7 @@ def text(records: Sequence[Record]) -> str:
 
 
 def verdict_line(record: Record) -> str:
-    """Return the last line: the verdict, the time, and where it was not seen."""
+    """Return the last line: the verdict, the time, and that this was not on a GB10."""
     elsewhere = "" if record.where == "gb10" else f"; {NOT_GB10} (measured: {record.where})"
     what = title(record).removeprefix("smoke ").replace(", level", " level")
     return f"{verdict(record)}: {what} in {console.seconds(record.seconds)}{elsewhere}"
@@ -89,7 +89,7 @@ def _suite(record: Record) -> ElementTree.Element:
         "timestamp": visible(record.started)})
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property",
                            {"name": "measured", "value": place(record)})
-    if cut_off:  # else the checks up to there would look like a run that passed
+    if cut_off:  # otherwise the checks up to there would look like a run that passed
         run = ElementTree.SubElement(suite, "testcase", {"classname": "smoke", "name": "the run"})
         ElementTree.SubElement(run, "error", {"message": visible(cut_off)})
     for check in record.checks:

@@ -9,7 +9,6 @@ from builder.engine.client import ImageFacts
 from builder.files import sha256_file
 from builder.recipes.load import FOLDER
 from builder.recipes.models import Recipe
-from builder.record.gpu import place
 from builder.record.host_facts import host_facts
 from builder.record.models import ModelUsed, Record, now
 from builder.smoke.models import Run
@@ -22,9 +21,14 @@ def start_record(run: Run) -> Record:
         state="running", cell=run.cell.id, level=run.level, image=run.reference,
         image_id=run.image.id, image_digest=registry_digest(run.image, run.reference),
         labels=dict(run.image.labels), lock=run.lock.digest, recipe=recipe.name,
-        recipe_digest=file_digest(root / FOLDER / f"{recipe.name}.toml"),
-        model=model_used(recipe, run.model, root), where=place((), emulated=run.emulated),
+        recipe_digest=recipe_digest(root, recipe), model=model_used(recipe, run.model, root),
+        execution="emulated" if run.emulated else "native",
         host=host_facts(run.engine.info), started=now(), seconds=0.0, phases={}, checks=(), log="")
+
+
+def recipe_digest(root: Path, recipe: Recipe) -> str:
+    """Return the digest of the recipe's file."""
+    return file_digest(root / FOLDER / f"{recipe.name}.toml")
 
 
 def registry_digest(image: ImageFacts, reference: str) -> str:

@@ -12,8 +12,7 @@ from builder.diagnosis.matching import diagnose
 from builder.fetch.wheels import fetch_lock
 from builder.gate.run import gate_cell, own_base
 from builder.record.check import Check, OnCheck, Status
-from builder.record.gpu import place
-from builder.record.models import Record
+from builder.record.models import KnownFailure, Record
 from builder.record.writer import RecordWriter
 from builder.smoke.agreement import NAME, agreement
 from builder.smoke.levels import generate, look
@@ -30,7 +29,6 @@ def perform(run: Run, writer: RecordWriter) -> Record:
         def on_check(check: Check) -> None:
             console.info(f"  {check.status.value:5} {check.check}  {check.detail[:150]}")
             writer.add(check, phases=dict(observed.phases), gpus=observed.gpus,
-                       where=place(observed.gpus, emulated=run.emulated),
                        metrics=dict(observed.metrics))
             log.raise_if_full()
 
@@ -61,9 +59,10 @@ def _gate_agrees(run: Run, checks: Sequence[Check]) -> Check:
     return agreement(report.findings, checks)
 
 
-def _diagnosis(run: Run, checks: Sequence[Check], lines: Sequence[str]) -> tuple[str, ...]:
+def _diagnosis(run: Run, checks: Sequence[Check], lines: Sequence[str]
+               ) -> tuple[KnownFailure, ...]:
     """Name the known failure when a check failed; what the versions rule out is said as such."""
     if all(check.status not in (Status.FAIL, Status.FLAKY) for check in checks):
         return ()
     versions = {} if run.foreign else {wheel.name: wheel.version for wheel in run.lock.wheels}
-    return tuple(str(item) for item in diagnose(lines, load(), checks, versions))
+    return tuple(item.failure() for item in diagnose(lines, load(), checks, versions))

@@ -16,15 +16,16 @@ import pytest
 
 from builder.bench.compare import compare
 from builder.errors import UsageError
-from builder.record.bench import Bench, Cell
-from builder.record.models import Record, read_record
+from builder.record.bench import Bench, GridPoint
+from builder.record.models import Record
+from builder.record.reader import read_record
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SPARKYARD = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml")]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-ONE, TWO = Cell(pp=64, tg=16), Cell(pp=64, tg=16, concurrency=2)
+ONE, TWO = GridPoint(pp=64, tg=16), GridPoint(pp=64, tg=16, concurrency=2)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ import pytest
 from builder import labels as label
 from builder.engine.client import Engine, RunSpec
 from builder.record.check import Status
-from builder.record.models import Record, read_record
+from builder.record.models import Record
+from builder.record.reader import read_record
 from tests.integration.test_build import daemon
 from tests.integration.test_smoke import heed_interrupts
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from builder.record.bench import Bench, Cell, Conditions, Metric, Series
+from builder.record.bench import Bench, Conditions, GridPoint, Metric, Series
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "llama-benchy"
-CELL = Cell(pp=128, tg=32)
+POINT = GridPoint(pp=128, tg=32)
 CONDITIONS = Conditions(
     where="cpu", hardware="2 x A Processor", model="tiny-gemma4", revision="sha256:1",
     serve=("--enforce-eager",), environment={"A": "1"}, tool="llama-benchy==0.4.0",
@@ -22,12 +22,12 @@ def a_bench(series: Sequence[Series], vllm: str = "0.32.0", **conditions: Any) -
                  series=tuple(series), llama_benchy={})
 
 
-def a_series(*samples: float, metric: Metric = "decode", cell: Cell = CELL) -> Series:
-    return Series(metric=metric, cell=cell, samples=samples)
+def a_series(*samples: float, metric: Metric = "decode", point: GridPoint = POINT) -> Series:
+    return Series(metric=metric, point=point, samples=samples)
 
 
 def entry(values: dict[str, list[float] | None], concurrency: int = 1) -> dict[str, Any]:
-    """Return one cell of llama-benchy's JSON, with as much of the rest as it is read for."""
+    """Return one point of llama-benchy's JSON, with as much of the rest as it is read for."""
     return {"concurrency": concurrency, "context_size": 0, "prompt_size": 128, "response_size": 32,
             "is_context_prefill_phase": False, "peak_throughput": None,
             **{name: None if samples is None else {"mean": 0, "std": 0, "values": samples}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from builder.record.bench import Bench, Cell, Conditions, Metric, Series
+from builder.record.bench import Bench, Conditions, GridPoint, Metric, Series
 from builder.record.check import Check, Status
-from builder.record.models import Record
+from builder.record.gpu import Gpu
+from builder.record.models import KnownFailure, Record
 from tests.unit.record.test_models import a_record
 
+GPUS = {"gb10": (Gpu(name="NVIDIA GB10", compute_capability="12.1", driver="580"),),
+        "gpu": (Gpu(name="NVIDIA H200", compute_capability="9.0", driver="570"),)}
 REQUEST = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "2 and 2?"}]})
 CHECKS = (
     Check(check="boot", status=Status.PASS, detail="ready", seconds=50.0),
@@ -32,10 +35,14 @@ HOSTILE = ("</script></style></pre></details></td></table><script>window.hacked 
 
 def full_record(**changes: Any) -> Record:
     """Return a record in which every status and every part of a report occurs."""
+    where = changes.pop("where", "cpu")
     return a_record().model_copy(update={
         "checks": CHECKS, "phases": {"start": 20.0, "weights": 30.0}, "seconds": 60.0,
         "labels": {"org.sparkyard.version.vllm": "0.32.0"},
-        "diagnosis": ("F17: tool calls break\n  remedy: a newer vLLM",), **changes})
+        "diagnosis": (KnownFailure(name="broken-tool-calls", cause="tool calls break",
+                                   remedy="a newer vLLM"),),
+        "gpus": GPUS.get(where, ()),
+        "execution": where if where in ("emulated", "unseen") else "native", **changes})
 
 
 def hostile_record() -> Record:
@@ -43,7 +50,8 @@ def hostile_record() -> Record:
     checks = tuple(Check(check=f"text: {status.value} {HOSTILE}", status=status, detail=HOSTILE,
                          seconds=1.0, request=json.dumps({"content": HOSTILE}), answer=HOSTILE)
                    for status in Status)
-    return full_record(checks=checks, diagnosis=(HOSTILE,), phases={HOSTILE: 3.0}, image=HOSTILE,
+    return full_record(checks=checks, diagnosis=(KnownFailure(name="F1", cause=HOSTILE),),
+                       phases={HOSTILE: 3.0}, image=HOSTILE,
                        state="interrupted", reason=HOSTILE, cell=HOSTILE,
                        recipe=HOSTILE, started=HOSTILE, metrics={HOSTILE: 1.5},
                        labels={f"org.sparkyard.version.{HOSTILE}": HOSTILE}, log=HOSTILE)
@@ -51,7 +59,7 @@ def hostile_record() -> Record:
 
 def a_bench(place: str = "cpu") -> Bench:
     """Return a benchmark of two cells and three metrics, three runs each."""
-    series = tuple(Series(metric=metric, cell=Cell(pp=128, tg=32, concurrency=many),
+    series = tuple(Series(metric=metric, point=GridPoint(pp=128, tg=32, concurrency=many),
                           samples=(base * many, 1.02 * base * many, 0.98 * base * many))
                    for many in (1, 2) for metric, base in _rates())
     conditions = Conditions(where=place, hardware="two cores", model="tiny",  # type: ignore[arg-type]

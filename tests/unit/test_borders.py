@@ -19,10 +19,10 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request", "oras"}
-# smoke.* and host speak to this machine only: the served model, the local registry.
+# smoke.* and host speak to this machine only; bench to it, or to the server that --url names.
 MAY_USE_THE_NETWORK = re.compile(
     r"builder\.(fetch\.\w+|indexes\.\w+|locking\.(resolver|candidates|uv)|debian\.fetch|host\.setup"
-    r"|patches\.(upstream|artifact)|smoke\.(client|probes))")
+    r"|patches\.(upstream|artifact)|smoke\.(client|probes)|bench\.client)")
 # The house from the ground up: what stands later may import what stands before, never the reverse.
 ORDER = (
     "errors",

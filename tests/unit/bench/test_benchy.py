@@ -51,14 +51,14 @@ def test_its_result_is_read_and_its_text_is_ours(stand_in, capfd) -> None:  # ty
 
 def test_a_bad_end_is_told_in_its_last_words(stand_in) -> None:  # type: ignore[no-untyped-def]
     stand_in('sys.exit("Error: HTTP 500: engine is dead")')
-    with pytest.raises(VerdictError, match="did not reach its end") as caught:
+    with pytest.raises(VerdictError, match="llama-benchy failed") as caught:
         measure(Path(sys.executable), TARGET, QUICK, "x")
     assert "HTTP 500: engine is dead" in str(caught.value)
 
 
 def test_an_end_without_a_result_is_no_result(stand_in) -> None:  # type: ignore[no-untyped-def]
     stand_in("sys.exit(0)")
-    with pytest.raises(VerdictError, match="no result that can be read"):
+    with pytest.raises(VerdictError, match="no readable result"):
         measure(Path(sys.executable), TARGET, QUICK, "x")
 
 

@@ -9,14 +9,14 @@ import pytest
 from benchmarks.published import REPORTED, TABLE, draw
 from builder.bench.compare import DRIFT, compare, holm, judge
 from builder.errors import UsageError
-from builder.record.bench import Cell, Finding, Metric, Series
+from builder.record.bench import Change, GridPoint, Metric, Series
 from tests.unit.bench_results import a_bench, a_series
 
 SEEDS = range(6)
 
 
 def findings(seed: int, slow: dict[Metric, float], *, heavy: bool = False,
-             concurrency: tuple[int, ...] = (1, 2, 4)) -> tuple[Finding, ...]:
+             concurrency: tuple[int, ...] = (1, 2, 4)) -> tuple[Change, ...]:
     """Compare two benchmarks of a server that became slower by ``slow``, as they might be seen."""
     dice = random.Random(seed)
     old, new = (draw(dice, factors=factors, drift=DRIFT, heavy=heavy, concurrency=concurrency)
@@ -24,7 +24,7 @@ def findings(seed: int, slow: dict[Metric, float], *, heavy: bool = False,
     return judge(list(zip(old, new, strict=True)))
 
 
-def flagged(found: tuple[Finding, ...]) -> set[Metric]:
+def flagged(found: tuple[Change, ...]) -> set[Metric]:
     return {finding.metric for finding in found if finding.regression}
 
 
@@ -36,7 +36,7 @@ def test_decoding_8_percent_slower_is_flagged_with_its_size(seed: int, heavy: bo
     assert "prefill" not in flagged(found)
     alone = next(finding for finding in found if finding.what.startswith("c1,"))
     assert alone.regression
-    assert alone.cells == 6
+    assert alone.points == 6
     assert alone.low < alone.change < alone.high < -0.03
     assert alone.change == pytest.approx(-0.08, abs=0.025)
 
@@ -66,7 +66,7 @@ def test_faster_is_no_regression() -> None:
 
 def test_the_published_noise_is_what_the_series_have() -> None:
     dice = random.Random(3)
-    drawn = [one for one in draw(dice, runs=4000) if one.cell == Cell(pp=128, tg=32)]
+    drawn = [one for one in draw(dice, runs=4000) if one.point == GridPoint(pp=128, tg=32)]
     assert [one.metric for one in drawn] == ["prefill", "decode"]
     row = TABLE[128, 32, 1]
     assert drawn[0].spread == pytest.approx(1.5 ** 0.5 * row[1] / row[0], rel=0.1)
@@ -105,29 +105,29 @@ def test_holm_multiplies_by_what_is_left_and_never_falls() -> None:
 
 
 def test_a_group_is_named_once_and_a_cell_only_where_no_group_says_it() -> None:
-    other = Cell(pp=512, tg=32)
-    old = [a_series(100.0, 100.1, 99.9), a_series(100.0, 100.1, 99.9, cell=other),
+    other = GridPoint(pp=512, tg=32)
+    old = [a_series(100.0, 100.1, 99.9), a_series(100.0, 100.1, 99.9, point=other),
            a_series(50.0, 50.1, metric="prefill"), a_series(500.0, 501.0, metric="ttft")]
-    new = [a_series(80.0, 80.1, 79.9), a_series(80.0, 80.1, 79.9, cell=other),
+    new = [a_series(80.0, 80.1, 79.9), a_series(80.0, 80.1, 79.9, point=other),
            a_series(40.0, 40.1, metric="prefill"), a_series(900.0, 901.0, metric="ttft")]
     result = compare(a_bench(old), a_bench(new, vllm="0.33.0"), "20260101-bench")
     said = [str(finding) for finding in result.regressions]
-    assert said[0].startswith("decode c1, all cells: -20.0 % (95 %: -2")
+    assert said[0].startswith("decode c1, all points: -20.0 % (95 %: -2")
     assert said[1].startswith("prefill pp128 tg32 (c1): -")
     assert len(said) == 2
     assert (result.baseline, result.baseline_vllm) == ("20260101-bench", "0.32.0")
 
 
 @pytest.mark.parametrize(("field", "value", "said"), [
-    ("where", "gb10", "where: gb10 there, cpu here"),
-    ("hardware", "NVIDIA GB10", "hardware: NVIDIA GB10 there, 2 x A Processor here"),
-    ("model", "google/gemma-4-31B-it", "model: google/gemma-4-31B-it there, tiny-gemma4 here"),
-    ("revision", "sha256:2", "revision: sha256:2 there, sha256:1 here"),
-    ("serve", ("--max-num-seqs", "4"), "serve: ('--max-num-seqs', '4') there"),
-    ("serve", None, "serve: None there"),
-    ("environment", {"A": "2"}, "environment: {'A': '2'} there, {'A': '1'} here"),
-    ("tool", "llama-benchy==0.3.5", "tool: llama-benchy==0.3.5 there"),
-    ("text_sha256", "cd", "text_sha256: cd there, ab here"),
+    ("where", "gb10", "where: gb10 (baseline), cpu (now)"),
+    ("hardware", "NVIDIA GB10", "hardware: NVIDIA GB10 (baseline), 2 x A Processor (now)"),
+    ("model", "google/gemma-4", "model: google/gemma-4 (baseline), tiny-gemma4 (now)"),
+    ("revision", "sha256:2", "revision: sha256:2 (baseline), sha256:1 (now)"),
+    ("serve", ("--max-num-seqs", "4"), "serve: ('--max-num-seqs', '4') (baseline)"),
+    ("serve", None, "serve: None (baseline)"),
+    ("environment", {"A": "2"}, "environment: {'A': '2'} (baseline), {'A': '1'} (now)"),
+    ("tool", "llama-benchy==0.3.5", "tool: llama-benchy==0.3.5 (baseline)"),
+    ("text_sha256", "cd", "text_sha256: cd (baseline), ab (now)"),
 ])
 def test_what_was_measured_otherwise_is_refused_by_name(field: str, value: object,
                                                         said: str) -> None:
@@ -146,9 +146,9 @@ def test_another_vllm_is_what_a_comparison_is_for() -> None:
 
 
 def test_cells_of_one_side_only_are_named_and_none_in_common_is_an_error() -> None:
-    other: Series = a_series(1.0, 1.1, cell=Cell(pp=512, tg=32, concurrency=2))
+    other: Series = a_series(1.0, 1.1, point=GridPoint(pp=512, tg=32, concurrency=2))
     shared = a_series(1.0, 1.1)
     result = compare(a_bench([shared, other]), a_bench([shared]))
-    assert result.only_in_one == ("decode pp512 tg32 (c2)",)
-    with pytest.raises(UsageError, match="no cell of the grid in common"):
+    assert result.unmatched == ("decode pp512 tg32 (c2)",)
+    with pytest.raises(UsageError, match="no point of the grid in common"):
         compare(a_bench([other]), a_bench([shared]))

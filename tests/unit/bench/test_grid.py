@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from builder.bench.grid import FULL, QUICK, Grid, fitting
 from builder.bench.text import sentences
 from builder.errors import UsageError
-from builder.record.bench import Cell, Conditions
+from builder.record.bench import Conditions, GridPoint
 from tests.unit.bench_results import CONDITIONS, a_series
 
 
 def test_the_whole_grid_is_the_published_one() -> None:
     assert (FULL.pp, FULL.tg, FULL.concurrency) == ((128, 512, 2048), (32, 128), (1, 2, 4))
-    assert (FULL.cells, FULL.rounds) == (18, 72)
+    assert (FULL.points, FULL.rounds) == (18, 72)
     assert QUICK.rounds == 8
 
 
@@ -27,13 +27,13 @@ def test_a_long_context_holds_all_of_it() -> None:
 def test_what_does_not_fit_is_left_out_in_words() -> None:
     grid, out = fitting(FULL, 2048)
     assert grid.pp == (128, 512)
-    assert out == ("pp2048: not in a context of 2048 tokens",)
+    assert out == ("pp2048: does not fit in a context of 2048 tokens",)
 
 
 def test_a_depth_must_leave_room_for_the_longest_prompt() -> None:
     grid, out = fitting(Grid(pp=(128, 2048), depth=(0, 4096, 16384)), 8192)
     assert (grid.pp, grid.depth) == ((128, 2048), (0, 4096))
-    assert out == ("depth 16384: not in a context of 8192 tokens",)
+    assert out == ("depth 16384: does not fit in a context of 8192 tokens",)
     exactly = 128 + 128 + 64
     assert fitting(Grid(pp=(128,)), exactly)[1] == ()
     with pytest.raises(UsageError, match=f"context of {exactly - 1} tokens"):
@@ -61,8 +61,8 @@ def test_its_sentences_differ_so_that_no_prefix_is_cached() -> None:
 
 
 def test_a_cell_is_named_as_the_tables_do() -> None:
-    assert Cell(pp=128, tg=32, concurrency=4).name == "pp128 tg32 (c4)"
-    assert Cell(pp=2048, tg=128, depth=4096).name == "pp2048 tg128 @ d4096 (c1)"
+    assert GridPoint(pp=128, tg=32, concurrency=4).name == "pp128 tg32 (c4)"
+    assert GridPoint(pp=2048, tg=128, depth=4096).name == "pp2048 tg128 @ d4096 (c1)"
 
 
 def test_mean_and_spread_of_a_series() -> None:
@@ -78,7 +78,8 @@ def test_what_is_no_series_is_refused(samples: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize(("where", "said"), [
     ("gb10", "on a GB10 (x)"), ("cpu", "on a CPU (x)"), ("emulated", "on an emulated CPU (x)"),
-    ("gpu", "on a GPU that is no GB10 (x)"), ("unseen", "on hardware that was not seen (x)")])
+    ("gpu", "on a GPU that is not a GB10 (x)"),
+    ("unseen", "on hardware that Sparkyard has not seen (x)")])
 def test_every_figure_says_where_it_is_from(where: str, said: str) -> None:
     document = {**CONDITIONS.model_dump(), "where": where, "hardware": "x"}
     assert Conditions.model_validate(document).place == said

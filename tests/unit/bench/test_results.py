@@ -12,8 +12,8 @@ import pytest
 from builder.bench.events import Request, requests
 from builder.bench.results import parse
 from builder.errors import VerdictError
-from builder.record.bench import Cell, Series
-from tests.unit.bench_results import CELL, FIXTURES, entry, events, report
+from builder.record.bench import GridPoint, Series
+from tests.unit.bench_results import FIXTURES, POINT, entry, events, report
 
 
 def read(name: str) -> tuple[tuple[Series, ...], tuple[str, ...]]:
@@ -33,13 +33,13 @@ def made(values: dict[str, list[float] | None], runs: list[list[int]], concurren
 def test_real_output_has_every_metric_of_every_cell() -> None:
     series, missing = read("")
     assert missing == ()
-    one, two = Cell(pp=128, tg=16), Cell(pp=128, tg=16, concurrency=2)
-    assert [(each.metric, each.cell) for each in series] == [
+    one, two = GridPoint(pp=128, tg=16), GridPoint(pp=128, tg=16, concurrency=2)
+    assert [(each.metric, each.point) for each in series] == [
         ("prefill", one), ("decode", one), ("ttft", one),
         ("prefill", two), ("decode", two), ("aggregate", two), ("ttft", two)]
     assert {len(each.samples) for each in series} == {3}
     raw = json.loads((FIXTURES / "result.json").read_text(encoding="utf-8"))["benchmarks"]
-    by_key = {(each.metric, each.cell): each for each in series}
+    by_key = {(each.metric, each.point): each for each in series}
     assert list(by_key["decode", one].samples) == raw[0]["tg_throughput"]["values"]
     assert list(by_key["aggregate", two].samples) == raw[1]["tg_throughput"]["values"]
     assert by_key["decode", two].mean == pytest.approx(raw[1]["tg_req_throughput"]["mean"])
@@ -54,11 +54,11 @@ def test_real_output_of_a_server_that_keeps_tokens_back_loses_those_runs_by_name
     raw = json.loads((FIXTURES / "hidden-result.json").read_text(encoding="utf-8"))["benchmarks"][0]
     assert len(raw["tg_throughput"]["values"]) == 4
     with (FIXTURES / "hidden-events.jsonl").open(encoding="utf-8") as lines:
-        asked = requests(lines)[Cell(pp=512, tg=32)]
-    whole = [request.run for request in asked if request.whole(32)]
+        asked = requests(lines)[GridPoint(pp=512, tg=32)]
+    whole = [request.run for request in asked if request.complete(32)]
     assert 2 <= len(whole) < 5
-    assert missing[0] == (f"pp512 tg32 (c1): {5 - len(whole)} of 5 runs, since not every token "
-                          "that was asked for came with text")
+    assert missing[0] == (f"pp512 tg32 (c1): {5 - len(whole)} of 5 runs, because not every "
+                          "requested token came with text")
     assert {len(each.samples) for each in series} <= {len(whole)}
 
 
@@ -66,8 +66,8 @@ def test_samples_of_a_run_with_a_hidden_answer_are_left_out_and_the_others_kept(
     found, missing = made({"pp_throughput": [10, 11, 12, 13], "tg_throughput": [1, 0.3, 3, 4],
                            "e2e_ttft": [5, 6, 7, 8]}, [[32], [10], [31], [32]])
     assert found == {"prefill": (10, 12, 13), "decode": (1, 3, 4), "ttft": (5, 7, 8)}
-    assert missing == (("pp128 tg32 (c1): 1 of 4 runs, since not every token that was asked for "
-                       "came with text"),)
+    assert missing == (("pp128 tg32 (c1): 1 of 4 runs, because not every requested token "
+                        "came with text"),)
 
 
 def test_an_answer_without_any_text_has_no_sample_and_shifts_none() -> None:
@@ -85,12 +85,13 @@ def test_counts_that_do_not_agree_are_no_samples() -> None:
     found, missing = made({"pp_throughput": [10, 11, 12], "tg_throughput": [1, 3],
                            "e2e_ttft": [5, 7, 8]}, [[32], [32], [32]])
     assert set(found) == {"prefill", "ttft"}
-    assert missing == ("pp128 tg32 (c1): decode: llama-benchy has 2 samples, its events tell of 3",)
+    assert missing == (
+        "pp128 tg32 (c1): decode: llama-benchy has 2 samples, but its events show 3",)
 
 
 @pytest.mark.parametrize(("runs", "said"), [
     ([[32]], "1 runs, and 2 are needed"),
-    ([[3], [4], [32]], "2 of 3 runs, since not every token that was asked for came with text"),
+    ([[3], [4], [32]], "2 of 3 runs, because not every requested token came with text"),
 ])
 def test_a_cell_with_less_than_two_whole_runs_says_nothing(runs: list[list[int]], said: str
                                                            ) -> None:
@@ -106,14 +107,14 @@ def test_a_sample_that_is_no_speed_is_refused_by_name(bad: float) -> None:
     found, missing = made({"pp_throughput": [10, 11, 12], "tg_throughput": [1, bad, 3],
                            "e2e_ttft": [5, 6, 7]}, [[32], [32], [32]])
     assert set(found) == {"prefill", "ttft"}
-    assert missing == ((f"pp128 tg32 (c1): decode: {bad} is no throughput: it must be finite and "
-                       "above 0"),)
+    assert missing == ((f"pp128 tg32 (c1): decode: {bad} is not a throughput: it must be finite "
+                       "and above 0"),)
 
 
 def test_a_metric_that_llama_benchy_has_nothing_of_is_missing() -> None:
     _, missing = made({"pp_throughput": None, "tg_throughput": [1, 2], "e2e_ttft": [1, 2]},
                       [[32], [32]])
-    assert missing == (("pp128 tg32 (c1): prefill: llama-benchy has 0 samples, its events tell of "
+    assert missing == (("pp128 tg32 (c1): prefill: llama-benchy has 0 samples, but its events show "
                        "2"),)
 
 
@@ -129,7 +130,7 @@ def test_a_cell_without_events_says_nothing() -> None:
     (report(entry({"pp_throughput": ["fast"]})), "benchmarks.0.pp_throughput.values.0"),  # type: ignore[list-item]
 ])
 def test_what_is_no_result_is_a_clear_error(raw: Any, where: str) -> None:
-    with pytest.raises(VerdictError, match="not as it should be") as caught:
+    with pytest.raises(VerdictError, match="cannot be used") as caught:
         parse(raw, {})
     assert caught.value.where == where
 
@@ -141,7 +142,7 @@ def test_a_phase_that_only_loads_the_context_is_no_cell() -> None:
 
 def test_events_are_grouped_by_cell_in_the_order_of_the_requests() -> None:
     found = requests(events([[32, 5], [1, 0]], concurrency=2))
-    assert found == {CELL.model_copy(update={"concurrency": 2}): (
+    assert found == {POINT.model_copy(update={"concurrency": 2}): (
         Request(1, 32, 32), Request(1, 5, 5), Request(2, 1, 1), Request(2, 0, 0))}
     assert [request.timed for request in next(iter(found.values()))] == [True, True, False, False]
 
@@ -150,4 +151,4 @@ def test_events_are_grouped_by_cell_in_the_order_of_the_requests() -> None:
     (32, 32, True), (31, 32, True), (30, 32, False), (128, 128, True), (125, 128, True),
     (124, 128, False), (1, 2, False)])
 def test_one_token_or_3_percent_may_be_hidden(tokens: int, asked: int, whole: bool) -> None:
-    assert Request(1, tokens, tokens).whole(asked) is whole
+    assert Request(1, tokens, tokens).complete(asked) is whole

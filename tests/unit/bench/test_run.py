@@ -18,19 +18,18 @@ from builder.bench.client import BenchClient
 from builder.bench.events import requests
 from builder.bench.grid import Grid
 from builder.bench.run import (
-    Wish,
+    BenchRequest,
     conditions_unseen,
-    hardware,
     measure_and_judge,
     verdict,
 )
 from builder.errors import EngineError, UsageError, VerdictError
 from builder.recipes.load import load_recipe
-from builder.record.bench import Bench, Comparison
+from builder.record.bench import Bench, Comparison, describe_hardware
 from builder.record.check import Check, Status
 from builder.record.gpu import Gpu
 from builder.record.host_facts import HostFacts
-from builder.report.bench_table import compared, heading
+from builder.report.bench import comparison_lines, heading
 from tests.unit.bench_results import CONDITIONS, a_bench, a_series, entry, events, report
 
 ROOT = Path(__file__).parents[3]
@@ -88,8 +87,8 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-
         monkeypatch.setattr(bench_run, "tool_python", lambda *_: Path("python"))
         checks: list[Check] = []
         kept: list[Bench] = []
-        wish = Wish(Grid(pp=(128,), tg=(32,), concurrency=(1,)), "tok", tmp_path, None, baseline,
-                    "20260101-bench")
+        wish = BenchRequest(Grid(pp=(128,), tg=(32,), concurrency=(1,)), "tok", tmp_path, None,
+                            baseline, "20260101-bench")
         with serving(ANSWERS) as url:
             measure_and_judge(BenchClient(url, "tiny-gemma4"), CONDITIONS, wish, checks.append,
                               kept.append)
@@ -100,7 +99,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-
 def test_without_a_baseline_it_only_measures(judged) -> None:  # type: ignore[no-untyped-def]
     checks, kept = judged(measured([7.0, 7.01, 6.99]))
     assert [(check.check, check.status) for check in checks] == [("llama-benchy", Status.PASS)]
-    assert checks[0].detail == "1 of 1 cells measured, 3 runs each"
+    assert checks[0].detail == "1 of 1 points measured, 3 runs each"
     assert kept[-1].vllm == "0.32.0"
     assert kept[-1].llama_benchy["model"] == "m"
     assert kept[-1].comparison is None
@@ -113,14 +112,14 @@ def test_a_slower_server_fails_and_the_check_says_by_how_much(judged) -> None:  
     assert checks[-1].detail.startswith("decode pp128 tg32 (c1): -8.6 % (95 %: -")
     assert checks[-1].detail.endswith("baseline: 20260101-bench (vLLM 0.32.0)")
     assert [finding.metric for finding in kept[-1].comparison.regressions] == ["decode"]
-    assert "  SLOWER decode pp128 tg32 (c1): -8.6 %" in "\n".join(compared(kept[-1]))
+    assert "  SLOWER decode pp128 tg32 (c1): -8.6 %" in "\n".join(comparison_lines(kept[-1]))
 
 
 def test_the_same_speed_passes(judged) -> None:  # type: ignore[no-untyped-def]
     baseline = judged(measured([7.0, 7.01, 6.99]))[1][-1]
     checks, _ = judged(measured([6.93, 6.94, 6.92]), baseline)
     assert checks[-1].status is Status.PASS
-    assert "finds it more than 3 % slower" in checks[-1].detail
+    assert "shows it more than 3 % slower" in checks[-1].detail
 
 
 def test_an_unlike_baseline_is_refused_before_anything_is_measured(judged) -> None:  # type: ignore[no-untyped-def]
@@ -143,43 +142,43 @@ def test_nothing_usable_is_a_failed_check_and_is_kept(judged) -> None:  # type: 
 
 
 def test_the_hardware_is_the_gpu_or_the_processor() -> None:
-    assert hardware("gb10", (GB10,), HOST) == "NVIDIA GB10"
-    assert hardware("cpu", (), HOST) == "2 x A Processor"
-    assert hardware("emulated", (), HOST) == "emulated by 2 x A Processor"
+    assert describe_hardware("gb10", (GB10,), HOST) == "NVIDIA GB10"
+    assert describe_hardware("cpu", (), HOST) == "2 x A Processor"
+    assert describe_hardware("emulated", (), HOST) == "emulated by 2 x A Processor"
 
 
 def test_of_a_server_that_was_found_only_the_users_word_is_known() -> None:
     recipe = load_recipe(ROOT, "tiny-gemma4")
     said = conditions_unseen(recipe, "a GB10, honestly", "ab")
     assert (said.where, said.serve) == ("unseen", None)
-    assert said.place == 'on hardware that was not seen (said to be "a GB10, honestly")'
-    assert conditions_unseen(recipe, "", "ab").hardware == "not said"
+    assert said.place == 'on hardware that Sparkyard has not seen (stated as "a GB10, honestly")'
+    assert conditions_unseen(recipe, "", "ab").hardware == "not stated"
 
 
 @pytest.mark.parametrize("where", ["cpu", "emulated", "gpu", "unseen"])
 def test_only_a_gb10_is_a_spark(where: str) -> None:
     bench = a_bench([a_series(1.0, 1.1)], where=where, hardware="this")
-    assert "no figures of a DGX Spark" in heading("cpu", bench)
-    assert "no figures" not in heading("tf5", a_bench([a_series(1.0, 1.1)], where="gb10"))
+    assert "not figures of a DGX Spark" in heading("cpu", bench)
+    assert "not figures" not in heading("tf5", a_bench([a_series(1.0, 1.1)], where="gb10"))
 
 
 def test_a_comparison_lists_groups_and_what_one_side_lacks() -> None:
-    comparison = Comparison(baseline="b", baseline_vllm="", findings=(), only_in_one=("x",))
+    comparison = Comparison(baseline="b", baseline_vllm="", changes=(), unmatched=("x",))
     bench = a_bench([a_series(1.0, 1.1)]).model_copy(update={"comparison": comparison})
-    assert list(compared(bench)) == ["against b (vLLM of unknown version):",
-                                     "  not compared, only one side has it: x"]
-    assert list(compared(a_bench([a_series(1.0, 1.1)]))) == []
+    assert list(comparison_lines(bench)) == ["compared with b (vLLM of unknown version):",
+                                     "  not compared, because only one of the two has it: x"]
+    assert list(comparison_lines(a_bench([a_series(1.0, 1.1)]))) == []
     assert verdict(comparison).status is Status.PASS
 
 
 def test_the_server_is_asked_what_it_serves() -> None:
     with serving(ANSWERS) as url:
         assert BenchClient(f"{url}/v1/", "tiny-gemma4").context() == 2048
-        with pytest.raises(UsageError, match="no model other, but tiny-gemma4"):
+        with pytest.raises(UsageError, match="does not serve other; its models: tiny-gemma4"):
             BenchClient(url, "other").context()
     with serving({}) as url:
         assert BenchClient(url, "x").version() == ""
-        with pytest.raises(EngineError, match="does not say what it serves"):
+        with pytest.raises(EngineError, match="does not say which models it serves"):
             BenchClient(url, "x").context()
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not the address"):
         BenchClient("127.0.0.1:8000", "x")

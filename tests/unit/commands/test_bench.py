@@ -10,8 +10,9 @@ import pytest
 from builder import cli
 from builder.bench import run as bench_run
 from builder.record.bench import Bench
-from builder.record.models import Record, passed, read_record
-from tests.unit.bench.test_run import ANSWERS, measured, serving
+from builder.record.models import Record
+from builder.record.reader import image_passed, read_record
+from tests.unit.bench.test_run import ANSWERS, HOST, measured, serving
 from tests.unit.bench_results import a_bench, a_series
 from tests.unit.record.test_models import a_record, keep
 
@@ -30,7 +31,7 @@ def bench(*words: str) -> int:
 
 
 def written(folder: Path, bench: Bench | None, name: str = "baseline") -> str:
-    record = a_record(level="bench").model_copy(update={"bench": bench})
+    record = a_record(level="bench").model_copy(update={"bench": bench, "host": HOST})
     path = folder / f"{name}.json"
     path.write_text(json.dumps(record.document()))
     return str(path)
@@ -48,8 +49,8 @@ def test_a_found_server_is_measured_and_never_shown_as_a_spark(
     with serving(ANSWERS) as url:
         assert bench("--url", url, "--hardware", "my Spark", "--quick", "--json", str(file)) == 0
     said = capsys.readouterr().out
-    assert 'measured on hardware that was not seen (said to be "my Spark")' in said
-    assert "no figures of a DGX Spark" in said
+    assert 'measured on hardware that Sparkyard has not seen (stated as "my Spark")' in said
+    assert "not figures of a DGX Spark" in said
     assert "7 " in said
     record = read_record(file)
     assert (record.level, record.where, record.gb10) == ("bench", "unseen", False)
@@ -85,13 +86,13 @@ def test_the_record_goes_to_stdout_alone(monkeypatch: pytest.MonkeyPatch,
     (["--pp", "0"], "--pp"),
     (["--concurrency", "-2"], "--concurrency"),
     (["--recipe", "nobody"], "no recipe"),
-    (["--hardware", "a Spark"], "is looked at"),
+    (["--hardware", "a Spark"], "looks at the hardware"),
     (["--text", "/no/such/file"], "--text"),
-    (["--text", "/dev/null"], "nothing in the text"),
-    (["--url", "spark:8000"], "no address"),
-    (["--baseline", "/no/such/record"], "there is no record"),
-    (["--json", "/"], "no file can be written there"),
-    (["--json", "/proc/x/y.json"], "no file can be written there"),
+    (["--text", "/dev/null"], "must be a regular file"),
+    (["--url", "spark:8000"], "not the address"),
+    (["--baseline", "/no/such/record"], "no record matches"),
+    (["--json", "/"], "it is a folder"),
+    (["--json", "/proc/x/y.json"], "its folder does not exist"),
 ])
 def test_what_cannot_be_is_refused_at_once(words: list[str], said: str,
                                            capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +103,7 @@ def test_what_cannot_be_is_refused_at_once(words: list[str], said: str,
 def test_nobody_at_the_address_is_said_and_leaves_no_record(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--url", "http://127.0.0.1:9") == 5
-    assert "does not say what it serves" in capsys.readouterr().err
+    assert "does not say which models it serves" in capsys.readouterr().err
     assert list(tmp_path.rglob("*-bench.json")) == []
 
 
@@ -114,7 +115,7 @@ def test_a_baseline_is_named_as_report_names_records(
         name = capsys.readouterr().err.split("record: ")[1].split("/")[-1].split(".")[0]
         stand_in(monkeypatch, [6.4, 6.41, 6.39])
         assert bench("--url", url, "--baseline", f"cpu/{name}") == 1
-    assert f"against {name}" in capsys.readouterr().out
+    assert f"compared with {name}" in capsys.readouterr().out
 
 
 def test_a_record_of_another_kind_is_no_baseline(tmp_path: Path,
@@ -131,6 +132,6 @@ def test_a_benchmark_comes_back_from_its_record_as_it_was(tmp_path: Path) -> Non
 
 def test_a_benchmark_says_nothing_of_whether_an_image_is_right(tmp_path: Path) -> None:
     keep(tmp_path, a_record(level="bench"))
-    assert not passed(tmp_path, "sha256:1")
+    assert not image_passed(tmp_path, "sha256:1")
     keep(tmp_path, a_record())
-    assert passed(tmp_path, "sha256:1")
+    assert image_passed(tmp_path, "sha256:1")

@@ -10,7 +10,7 @@ import pytest
 from report_records import full_record, hostile_record
 
 from builder import cli
-from builder.record.find import ended, identity
+from builder.record.find import as_ended, record_id
 from builder.record.models import free_path, records_folder, write_record
 
 
@@ -97,8 +97,8 @@ def test_several_junit_suites_are_one_document(three: list[Path],
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("tf5", 'there is no record "tf5"'), ("2026", '"2026" means 3 records'),
-    ("x" * 5000, "there is no record")])
+    ("tf5", 'no record matches "tf5"'), ("2026", '"2026" matches 3 records'),
+    ("x" * 5000, "no record matches")])
 def test_an_unclear_name_is_one_plain_error(three: list[Path], name: str, said: str,
                                             capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["report", name]) == 2
@@ -110,12 +110,12 @@ def test_an_unclear_name_is_one_plain_error(three: list[Path], name: str, said: 
 def test_no_record_at_all_is_one_plain_error(folder: Path,
                                              capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["report"]) == 2
-    assert "sparkyard smoke" in capsys.readouterr().err
+    assert "nox -s smoke" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("{", "cannot be read"), ("[1]", "no record"), ('{"record_version": 99}', "99"),
-    ('{"record_version": 2}', "damaged"), ("\udcff", "cannot be read")])
+    ("{", "cannot be read"), ("[1]", "not a record"), ('{"record_version": 99}', "99"),
+    ('{"record_version": 3}', "damaged"), ("\udcff", "cannot be read")])
 def test_what_is_no_record_is_one_plain_error(folder: Path, tmp_path: Path, text: str, said: str,
                                               capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "record.json"
@@ -131,25 +131,25 @@ def test_a_report_that_cannot_be_written_says_so(three: list[Path], tmp_path: Pa
                                                  capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert cli.run(["report", "--output", str(tmp_path / "file" / "page.html")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "its folder does not exist" in capsys.readouterr().err
 
 
 def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("builder.record.find.goes_on", lambda started, proc: False)
+    monkeypatch.setattr("builder.record.find.is_running", lambda started, proc: False)
     kept(folder, "cpu", 1, state="running", reason="")
     assert cli.run(["report"]) == 0
     out = capsys.readouterr().out
-    assert "its process is gone" in out
+    assert "its process no longer exists" in out
     assert "INTERRUPTED: cpu" in out
 
 
 def test_a_run_that_ended_stays_as_it_ended() -> None:
-    assert ended(full_record()).state == "finished"
+    assert as_ended(full_record()).state == "finished"
 
 
 def test_an_id_leads_back_to_its_record(three: list[Path]) -> None:
-    assert identity(three[0]) == "cpu/20260101T000000Z-2"
+    assert record_id(three[0]) == "cpu/20260101T000000Z-2"
 
 
 def test_a_dash_is_standard_output_as_for_other_commands(

@@ -19,7 +19,7 @@ GOLDEN = """\
 1 fail, 1 flaky, 2 pass, 1 not applicable, in 1 min 00 s.
 
 ```text
-F17: tool calls break
+broken-tool-calls: tool calls break
   remedy: a newer vLLM
 ```
 

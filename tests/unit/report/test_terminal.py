@@ -54,7 +54,7 @@ def test_a_verdict_elsewhere_says_so() -> None:
 
 
 def test_a_verdict_of_a_gb10_does_not_say_so() -> None:
-    assert NOT_GB10 not in verdict_line(a_record().model_copy(update={"where": "gb10"}))
+    assert NOT_GB10 not in verdict_line(full_record(where="gb10"))
 
 
 def test_a_flaky_check_is_a_failure_in_junit(tmp_path: Path) -> None:

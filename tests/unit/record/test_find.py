@@ -1,4 +1,4 @@
-"""Whether the run of a record goes on: asked of a /proc laid out for it, and of the real one."""
+"""Which record a name refers to, and whether a run is alive (in a fake /proc and the real one)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.record.running import TIME, goes_on
+from builder.record.find import is_running
+from builder.record.models import TIME_FORMAT
 
 BOOTED = 1_767_225_600  # 2026-01-01T00:00:00Z
 SMOKE = "/opt/bin/python /opt/bin/sparkyard smoke cpu"
@@ -37,22 +38,22 @@ def processes(folder: Path, command: str, began: float) -> Path:
     ("vi smoke", 3590.0, False)])
 def test_a_run_goes_on_while_its_own_process_does(tmp_path: Path, command: str, began: float,
                                                   alive: bool) -> None:
-    assert goes_on("2026-01-01T01:00:00Z", processes(tmp_path, command, began)) is alive
+    assert is_running("2026-01-01T01:00:00Z", processes(tmp_path, command, began)) is alive
 
 
 def test_where_the_system_does_not_tell_a_run_is_believed(tmp_path: Path) -> None:
-    assert goes_on("2026-01-01T00:00:00Z", tmp_path / "none")
+    assert is_running("2026-01-01T00:00:00Z", tmp_path / "none")
 
 
 def test_a_real_process_is_seen_while_it_lives() -> None:
     if not Path("/proc/stat").exists():
         pytest.skip("there is no /proc here")
-    started = datetime.now(UTC).strftime(TIME)
+    started = datetime.now(UTC).strftime(TIME_FORMAT)
     with subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)",
                            "sparkyard", "smoke"], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        assert goes_on(started)
+        assert is_running(started)
         child.kill()
-    long_ago = datetime.fromtimestamp(time.time() - 9e6, UTC).strftime(TIME)
-    assert not goes_on(long_ago)
+    long_ago = datetime.fromtimestamp(time.time() - 9e6, UTC).strftime(TIME_FORMAT)
+    assert not is_running(long_ago)
