@@ -8,9 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
+from report_records import full_record
 
 from builder import files
 from builder.errors import DiskError, UsageError
+from builder.record.models import write_record
+
+LOCKS = Path(__file__).parents[2] / "locks"
 
 
 def test_a_file_appears_whole_with_its_folders(tmp_path: Path) -> None:
@@ -69,9 +73,10 @@ def test_an_output_goes_to_a_new_file_or_replaces_a_plain_one(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("name", "reason"), [
     ("link", "symbolic link"), ("dangling", "symbolic link"), ("folder", "a folder"),
-    ("none/file", "its folder does not exist"), ("input.txt", "that this command reads"),
-    ("hard", "that this command reads"), ("record.json", "a lock or a record"),
-    ("lock.toml", "a lock or a record")])
+    ("none/file", "its folder does not exist"), ("input.txt", "already uses that file"),
+    ("hard", "already uses that file"), ("record.json", "it is a record"),
+    ("lock.toml", "it is a lock"), ("pipe", "a device or a pipe"), ("x" * 300, "too long"),
+    ("a\0b", "null")])
 def test_an_output_that_would_do_harm_is_refused(tmp_path: Path, name: str, reason: str) -> None:
     source = tmp_path / "input.txt"
     source.write_text("text", encoding="utf-8")
@@ -79,7 +84,41 @@ def test_an_output_that_would_do_harm_is_refused(tmp_path: Path, name: str, reas
     (tmp_path / "link").symlink_to(source)
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "record.json").write_text('{"record_version": 2}', encoding="utf-8")
     (tmp_path / "lock.toml").write_text("lock_version = 1\n", encoding="utf-8")
     with pytest.raises(UsageError, match=reason):
         files.refuse_output(tmp_path / name, inputs=[source])
+
+
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.toml")), ids=lambda path: path.name)
+def test_every_committed_lock_is_recognised_as_one(lock: Path) -> None:
+    with pytest.raises(UsageError, match="it is a lock of Sparkyard"):
+        files.refuse_output(lock)
+
+
+def test_a_record_as_it_is_written_is_recognised_as_one(tmp_path: Path) -> None:
+    path = write_record(tmp_path / "record.json", full_record())
+    with pytest.raises(UsageError, match="it is a record of Sparkyard"):
+        files.refuse_output(path)
+    files.refuse_output(path, records=True)  # a verb that writes records may replace a copy
+    with pytest.raises(UsageError, match="it is a lock of Sparkyard"):
+        files.refuse_output(LOCKS / "cpu.toml", records=True)
+
+
+def test_what_only_mentions_sparkyard_is_not_ours(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>Made by Sparkyard from 1 record</p>", encoding="utf-8")
+    files.refuse_output(page)
+
+
+def test_outputs_are_checked_together(tmp_path: Path) -> None:
+    files.check_outputs(None, Path("-"), tmp_path / "a", tmp_path / "b", protected=tmp_path / "c")
+    with pytest.raises(UsageError, match="already uses that file"):
+        files.check_outputs(tmp_path / "a", tmp_path / "a")
+    with pytest.raises(UsageError, match="lies in the cache folder"):
+        files.check_outputs(tmp_path / "c" / "wheels" / "x", protected=tmp_path / "c")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    with pytest.raises(UsageError, match="lies in the cache folder"):
+        files.check_outputs(tmp_path / "link" / "x", protected=tmp_path / "c")
