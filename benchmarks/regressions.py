@@ -1,10 +1,10 @@
-"""How often `sparkyard bench` cries wolf and how often it is right: `python -m
+"""How often `bench` finds a regression and how often it raises a false alarm: `python -m
 benchmarks.regressions [REPETITIONS [SEED]]`.
 
-Synthetic benchmarks with the published noise of one GB10 (``benchmarks/published.py``), each beside
-a baseline of the same noise, through the very comparison that the command uses. Columns: how often
-a metric that is more than 3 % slower is flagged, and any other one; the size that the group of all
-decode cells at c1 shows, and how often its 95 % interval holds the truth.
+Synthetic benchmarks with the published noise of one GB10 (``benchmarks/published.py``), each
+compared with a baseline of the same noise by the code that the command uses. Columns: how often a
+metric that is more than 3 % slower is flagged, and any other one; the change that the group of all
+decode points at c1 shows, and how often its 95 % interval contains the true one.
 """  # noqa: D205
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from builder.record.bench import Metric
 
 @dataclass(frozen=True)
 class Case:
-    """A true change, and the noise that it is looked for in."""
+    """A true change, and the noise around it."""
 
     name: str
     factors: Factors = field(default_factory=dict)
@@ -58,15 +58,15 @@ CASES = (
     Case("decode 8 % slower, twice the drift", DECODE_8, drift=2 * DRIFT),
     Case("decode 8 % slower, c2 and c4 only", DECODE_8, concurrency=(2, 4)),
     Case("decode 8 % slower, c2 and c4 only, 10 runs", DECODE_8, concurrency=(2, 4), runs=10),
-    Case("decode 13.6 % slower (E#384)", {"decode": 69.1 / 80.0}),
-    Case("prefill 10 % slower (E#112)", {"prefill": 0.90}),
-    Case("prefill 18 % slower (E#112)", {"prefill": 0.82}),
+    Case("decode 13.6 % slower, as reported", {"decode": 69.1 / 80.0}),
+    Case("prefill 10 % slower, as reported", {"prefill": 0.90}),
+    Case("prefill 18 % slower, as reported", {"prefill": 0.82}),
 )
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What came of the repetitions of a case; fractions, NaN where there was nothing to count."""
+    """The outcome of the repetitions of a case, as fractions; NaN where nothing was counted."""
 
     caught: float
     false: float
@@ -75,7 +75,7 @@ class Rates:
 
 
 def measure(case: Case, repetitions: int, seed: int) -> Rates:
-    """Draw both sides anew each time and count."""
+    """Draw both sides again for each repetition and count."""
     dice = random.Random(f"{seed} {case.name}")
     slower = case.slower()
     truth = case.factors.get("decode", 1.0) - 1
@@ -84,14 +84,14 @@ def measure(case: Case, repetitions: int, seed: int) -> Rates:
         old, new = (draw(dice, factors=factors, drift=case.drift, runs=case.runs,
                          heavy=case.heavy, concurrency=case.concurrency)
                     for factors in ({}, case.factors))
-        findings = judge(list(zip(old, new, strict=True)))
-        flagged = {finding.metric for finding in findings if finding.regression}
+        changes = judge(list(zip(old, new, strict=True)))
+        flagged = {change.metric for change in changes if change.regression}
         caught += bool(flagged & slower)
         false += bool(flagged - slower)
-        for finding in findings:
-            if finding.metric == "decode" and finding.what.startswith("c1,"):
-                sizes.append(finding.change)
-                held += finding.low <= truth <= finding.high
+        for change in changes:
+            if change.metric == "decode" and change.what.startswith("c1,"):
+                sizes.append(change.change)
+                held += change.low <= truth <= change.high
     return Rates(caught / repetitions if slower else math.nan, false / repetitions,
                  statistics.fmean(sizes) if sizes else math.nan,
                  held / len(sizes) if sizes else math.nan)

@@ -21,6 +21,7 @@ ANSWER_BYTES = MB  # the list of models of a large gateway has 0.1 MB
 ANSWER_S = 30.0  # one answer, from the connection to the last byte
 CHUNK_BYTES = 1 << 16
 SHOWN = 200  # characters of foreign text in a message
+LISTENING = "check that a vLLM server listens there"
 
 
 class BadAnswerError(Exception):
@@ -78,14 +79,13 @@ class BenchClient(Client):
         try:
             data = within(ANSWER_S, lambda: self._body(path))
         except TooMuchError as error:
-            raise BadAnswerError(f"its answer is {error}", "is this a vLLM server?") from error
+            raise BadAnswerError(f"its answer is {error}", LISTENING) from error
         except (requests.RequestException, OSError, ValueError) as error:
-            raise BadAnswerError(_reason(error), "check that a vLLM server listens there"
-                                 ) from error
+            raise BadAnswerError(_reason(error), LISTENING) from error
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise BadAnswerError("its answer is not JSON", "is this a vLLM server?") from error
+            raise BadAnswerError("its answer is not JSON", LISTENING) from error
 
     def _body(self, path: str) -> bytes:
         with self._session.get(self.base + path, stream=True, allow_redirects=False,
@@ -111,7 +111,7 @@ def _contexts(answer: Any) -> dict[str, int | None]:
     """Return the context length of each model; raises BadAnswerError for another document."""
     models = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(models, list):
-        raise BadAnswerError("its answer is not a list of models", "is this a vLLM server?")
+        raise BadAnswerError("its answer is not a list of models", LISTENING)
     named = [model for model in models if isinstance(model, dict)
              and isinstance(model.get("id"), str)]
     return {model["id"]: _positive(model.get("max_model_len")) for model in named}
@@ -125,15 +125,15 @@ def _refused(status: int) -> BadAnswerError:
     """Return the error for an HTTP status other than 200."""
     if status in (401, 403):
         return BadAnswerError(f"HTTP {status}: it wants a key or a password",
-                              "start it without --api-key, or name it as "
-                              "http://USER:PASSWORD@HOST:PORT behind a proxy that asks for one")
+                              "start it without --api-key; a user and password for a proxy go "
+                              "before the host in --url")
     if status == 404:
         return BadAnswerError("HTTP 404: there is no OpenAI API at this address",
                               "name the address before /v1")
     if status >= 500:
         return BadAnswerError(f"HTTP {status}: the server itself has failed",
                               "read the log of that server")
-    return BadAnswerError(f"HTTP {status}", "check that a vLLM server listens there")
+    return BadAnswerError(f"HTTP {status}", LISTENING)
 
 
 def _reason(error: Exception) -> str:

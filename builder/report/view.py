@@ -1,4 +1,4 @@
-"""What every report says of a record, before any format: verdict, place, facts, order, timeline."""
+"""What every report says about a record, whatever the format: verdict, place, facts, timeline."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from builder.text import one_line
 NOT_GB10 = "not verified on GB10"
 WORST_FIRST = (Status.FAIL, Status.FLAKY, Status.PASS, Status.NOT_APPLICABLE)
 BAD = (Status.FAIL, Status.FLAKY)
-NAME = 80  # characters of a cell's id or a time, which are short unless made by an enemy
-SMALL = 0.01  # share of the run under which a part has no bar of its own
+NAME = 80  # characters of a cell's id or a time; longer ones are hostile
+SMALL = 0.01  # fraction of the run below which a part has no bar of its own
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Bar:
 
 
 def verdict(record: Record) -> str:
-    """Return the verdict in one word; a run that did not reach its end has none but its state."""
+    """Return the verdict in one word, or the state of a run that did not reach its end."""
     if record.state != "finished":
         return record.state.upper()
     return "PASSED" if record.passed else "FAILED"
 
 
 def place(record: Record) -> str:
-    """Return where it was measured, and that this is no GB10 where it is none."""
+    """Return where it was measured, and that this is not verified on a GB10 unless it is."""
     return f"measured: {record.where}" + ("" if record.where == "gb10" else f"; {NOT_GB10}")
 
 
@@ -50,7 +50,7 @@ def unended(record: Record) -> str:
     """Say why there is no verdict; empty for a run that reached its end."""
     if record.state == "finished":
         return ""
-    why = record.reason or "it has not said how it ended"
+    why = record.reason or "it has not recorded how it ended"
     return f"{record.state}, no verdict: {why}"
 
 
@@ -66,16 +66,23 @@ def when(time: str) -> str:
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield what identifies the run: label and value; nothing for what the record does not say."""
+    """Yield what identifies the run: label and value; nothing for what the record does not hold."""
     named = {"recipe": record.recipe, "recipe file": record.recipe_digest,
              "model": _model(record), "image": record.image, "image digest": record.image_digest,
-             "image id": record.image_id, "lock": record.lock}
-    yield from ((label, value) for label, value in named.items() if value)
+             "image id": record.image_id, "lock": record.lock,
+             "image was built from": _other_lock(record), "record": record.digest}
+    yield from ((name, value) for name, value in named.items() if value)
     yield from versions(record.labels)
     yield from _machine(record)
     yield "started", when(record.started)
     yield "took", console.seconds(record.seconds)
     yield "log", record.log
+
+
+def _other_lock(record: Record) -> str:
+    """Return the lock that the image's label names where it is not the record's own."""
+    labelled = record.labels.get(label.LOCK, "")
+    return f"another lock: {labelled}" if labelled not in ("", record.lock) else ""
 
 
 def _model(record: Record) -> str:
@@ -93,20 +100,20 @@ def _machine(record: Record) -> Iterator[tuple[str, str]]:
     named = {"processor": f"{host.cpus} x {host.cpu or host.machine}" if host.cpus else "",
              "memory": console.size(host.memory) if host.memory else "", "system": host.system,
              "kernel": f"{host.kernel} {host.machine}".strip(), "engine": host.engine}
-    yield from ((label, value) for label, value in named.items() if value)
+    yield from ((name, value) for name, value in named.items() if value)
 
 
 def versions(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the versions that the image's labels tell."""
+    """Yield the versions that the labels of the image name."""
     prefix = label.VERSION
     yield from ((key.removeprefix(prefix), value) for key, value in sorted(labels.items())
                 if key.startswith(prefix))
 
 
 def counts(record: Record) -> dict[Status, int]:
-    """Return how many checks ended in each status, worst first, none left out."""
-    found = Counter(check.status for check in record.checks)
-    return {status: found[status] for status in WORST_FIRST}
+    """Return how many checks ended in each status, worst first, zeros included."""
+    ended = Counter(check.status for check in record.checks)
+    return {status: ended[status] for status in WORST_FIRST}
 
 
 def summary(record: Record) -> str:
@@ -116,12 +123,12 @@ def summary(record: Record) -> str:
 
 
 def worst_first(checks: Sequence[Check]) -> list[Check]:
-    """Return what failed first, then what is flaky, then the others in the order of the run."""
+    """Return failed checks first, then flaky ones, then the others in the order of the run."""
     return sorted(checks, key=lambda check: min(WORST_FIRST.index(check.status), len(BAD)))
 
 
 def family(check: str) -> tuple[str, str]:
-    """Split ``tools: single`` into the family and the rest; both may stand alone."""
+    """Split ``tools: single`` into the family and the rest."""
     for word in ("log shows ", "log lacks "):
         if check.startswith(word):
             return "log", check.removeprefix("log ")
@@ -130,9 +137,9 @@ def family(check: str) -> tuple[str, str]:
 
 
 def timeline(record: Record) -> list[Bar]:
-    """Return the run as parts that follow each other: boot phases, families of checks, the rest.
+    """Return the run as consecutive parts: boot phases, families of checks, the rest.
 
-    Checks run one after the other, so their durations add up; boot is there phase by phase.
+    Checks run one after the other, so their durations add up; the boot is shown by its phases.
     """
     parts = [(name, "boot", seconds) for name, seconds in record.phases.items()]
     asked: dict[str, float] = {}
@@ -143,7 +150,7 @@ def timeline(record: Record) -> list[Bar]:
     least = SMALL * record.seconds
     parts += [(name, "ask", seconds) for name, seconds in asked.items() if seconds >= least]
     small = [seconds for seconds in asked.values() if seconds < least]
-    parts.append((f"{len(small)} short ones", "ask", sum(small)))
+    parts.append((f"{len(small)} short checks", "ask", sum(small)))
     parts.append(("rest", "rest", record.seconds - sum(seconds for _, _, seconds in parts)))
     return list(_in_sequence(parts))
 

@@ -16,6 +16,7 @@ from builder.patches.revision import as_patched
 from builder.recipes.models import Recipe
 from builder.record.gpu import Gpu
 from builder.record.models import Level
+from builder.text import redact
 from builder.workspace import Workspace
 
 TOO_LONG = "[sparkyard] this log is too long: the rest is not in the file"
@@ -72,7 +73,8 @@ class KeptLog(list[str]):
                 self._file = path.open("w", encoding="utf-8", buffering=1)
 
     def append(self, line: str) -> None:
-        """Keep one more line."""
+        """Keep one more line, without the secrets of this machine's environment."""
+        line = redact(line)
         super().append(line)
         self._held += len(line) + 1
         if self._held <= self._limit // 2:

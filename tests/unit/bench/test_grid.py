@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 from pydantic import ValidationError
 
 from builder.bench.grid import FULL, QUICK, Grid, fitting
-from builder.bench.text import sentences
 from builder.errors import UsageError
-from builder.record.bench import Conditions, GridPoint
-from tests.unit.bench_results import CONDITIONS, a_series
 
 
 def test_the_whole_grid_is_the_published_one() -> None:
@@ -45,41 +40,3 @@ def test_a_depth_must_leave_room_for_the_longest_prompt() -> None:
 def test_a_grid_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Grid.model_validate(wrong)
-
-
-def test_the_text_is_the_same_on_every_machine() -> None:
-    """Another text is another condition: old baselines are refused when this digest changes."""
-    text = sentences()
-    assert hashlib.sha256(text.encode()).hexdigest().startswith("01621d5fcff4f67e")
-    assert text.isascii()
-    assert len(text) > 600_000
-
-
-def test_its_sentences_differ_so_that_no_prefix_is_cached() -> None:
-    said = [one.strip() for one in sentences(2000).split(".")]
-    assert len(set(said)) > 1990
-
-
-def test_a_cell_is_named_as_the_tables_do() -> None:
-    assert GridPoint(pp=128, tg=32, concurrency=4).name == "pp128 tg32 (c4)"
-    assert GridPoint(pp=2048, tg=128, depth=4096).name == "pp2048 tg128 @ d4096 (c1)"
-
-
-def test_mean_and_spread_of_a_series() -> None:
-    series = a_series(9.0, 10.0, 11.0)
-    assert (series.mean, series.spread) == (10.0, 0.1)
-
-
-@pytest.mark.parametrize("samples", [(), (1.0,), (1.0, 0.0), (1.0, float("nan")), (-1.0, 1.0)])
-def test_what_is_no_series_is_refused(samples: tuple[float, ...]) -> None:
-    with pytest.raises(ValidationError):
-        a_series(*samples)
-
-
-@pytest.mark.parametrize(("where", "said"), [
-    ("gb10", "on a GB10 (x)"), ("cpu", "on a CPU (x)"), ("emulated", "on an emulated CPU (x)"),
-    ("gpu", "on a GPU that is not a GB10 (x)"),
-    ("unseen", "on hardware that Sparkyard has not seen (x)")])
-def test_every_figure_says_where_it_is_from(where: str, said: str) -> None:
-    document = {**CONDITIONS.model_dump(), "where": where, "hardware": "x"}
-    assert Conditions.model_validate(document).place == said

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from builder.bench.events import Request, requests
+from builder.bench.events import requests
 from builder.bench.results import parse
 from builder.errors import VerdictError
 from builder.record.bench import GridPoint, Series
-from tests.unit.bench_results import FIXTURES, POINT, entry, events, report
+from tests.unit.bench_results import FIXTURES, entry, events, report
 
 
 def read(name: str) -> tuple[tuple[Series, ...], tuple[str, ...]]:
@@ -138,17 +138,3 @@ def test_what_is_no_result_is_a_clear_error(raw: Any, where: str) -> None:
 def test_a_phase_that_only_loads_the_context_is_no_cell() -> None:
     loading = {**entry({"tg_throughput": [1, 2]}), "is_context_prefill_phase": True}
     assert parse(report(loading), requests(events([[32], [32]]))) == ((), ())
-
-
-def test_events_are_grouped_by_cell_in_the_order_of_the_requests() -> None:
-    found = requests(events([[32, 5], [1, 0]], concurrency=2))
-    assert found == {POINT.model_copy(update={"concurrency": 2}): (
-        Request(1, 32, 32), Request(1, 5, 5), Request(2, 1, 1), Request(2, 0, 0))}
-    assert [request.timed for request in next(iter(found.values()))] == [True, True, False, False]
-
-
-@pytest.mark.parametrize(("tokens", "asked", "whole"), [
-    (32, 32, True), (31, 32, True), (30, 32, False), (128, 128, True), (125, 128, True),
-    (124, 128, False), (1, 2, False)])
-def test_one_token_or_3_percent_may_be_hidden(tokens: int, asked: int, whole: bool) -> None:
-    assert Request(1, tokens, tokens).complete(asked) is whole

@@ -21,15 +21,14 @@ from builder.bench.run import (
     BenchRequest,
     conditions_unseen,
     measure_and_judge,
-    verdict,
 )
 from builder.errors import EngineError, UsageError, VerdictError
 from builder.recipes.load import load_recipe
-from builder.record.bench import Bench, Comparison, describe_hardware
+from builder.record.bench import Bench
 from builder.record.check import Check, Status
 from builder.record.gpu import Gpu
 from builder.record.host_facts import HostFacts
-from builder.report.bench import comparison_lines, heading
+from builder.report.bench import comparison_lines
 from tests.unit.bench_results import CONDITIONS, a_bench, a_series, entry, events, report
 
 ROOT = Path(__file__).parents[3]
@@ -141,34 +140,12 @@ def test_nothing_usable_is_a_failed_check_and_is_kept(judged) -> None:  # type: 
     assert kept[-1].left_out == ("pp128 tg32 (c1): 1 runs, and 2 are needed",)
 
 
-def test_the_hardware_is_the_gpu_or_the_processor() -> None:
-    assert describe_hardware("gb10", (GB10,), HOST) == "NVIDIA GB10"
-    assert describe_hardware("cpu", (), HOST) == "2 x A Processor"
-    assert describe_hardware("emulated", (), HOST) == "emulated by 2 x A Processor"
-
-
 def test_of_a_server_that_was_found_only_the_users_word_is_known() -> None:
     recipe = load_recipe(ROOT, "tiny-gemma4")
     said = conditions_unseen(recipe, "a GB10, honestly", "ab")
     assert (said.where, said.serve) == ("unseen", None)
     assert said.place == 'on hardware that Sparkyard has not seen (stated as "a GB10, honestly")'
     assert conditions_unseen(recipe, "", "ab").hardware == "not stated"
-
-
-@pytest.mark.parametrize("where", ["cpu", "emulated", "gpu", "unseen"])
-def test_only_a_gb10_is_a_spark(where: str) -> None:
-    bench = a_bench([a_series(1.0, 1.1)], where=where, hardware="this")
-    assert "not figures of a DGX Spark" in heading("cpu", bench)
-    assert "not figures" not in heading("tf5", a_bench([a_series(1.0, 1.1)], where="gb10"))
-
-
-def test_a_comparison_lists_groups_and_what_one_side_lacks() -> None:
-    comparison = Comparison(baseline="b", baseline_vllm="", changes=(), unmatched=("x",))
-    bench = a_bench([a_series(1.0, 1.1)]).model_copy(update={"comparison": comparison})
-    assert list(comparison_lines(bench)) == ["compared with b (vLLM of unknown version):",
-                                     "  not compared, because only one of the two has it: x"]
-    assert list(comparison_lines(a_bench([a_series(1.0, 1.1)]))) == []
-    assert verdict(comparison).status is Status.PASS
 
 
 def test_the_server_is_asked_what_it_serves() -> None:

@@ -13,7 +13,7 @@ from report_records import CHECKS, HOSTILE, a_bench, full_record, hostile_record
 
 from builder.record.check import Status
 from builder.report import html as report_html
-from builder.report.bench import axis_end, plots
+from builder.report.bench import plots
 from builder.report.html import html
 from builder.report.view import NOT_GB10
 
@@ -135,12 +135,6 @@ def test_token_rates_are_plotted_and_say_where_they_are_from() -> None:
 
 def test_a_record_without_a_benchmark_has_no_plot() -> None:
     assert "svg" not in Seen(html([full_record()])).tags
-
-
-@pytest.mark.parametrize(("largest", "end"), [(0.03, 0.03), (9.1, 10.0), (84.0, 100.0),
-                                              (101.0, 120.0), (1400.0, 1500.0)])
-def test_axes_end_at_round_values(largest: float, end: float) -> None:
-    assert axis_end(largest) == pytest.approx(end)
 
 
 def test_the_files_of_the_page_are_installed_with_the_package() -> None:

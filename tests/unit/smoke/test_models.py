@@ -55,3 +55,12 @@ def test_a_log_below_the_limit_is_whole(tmp_path: Path) -> None:
     log.close()
     assert list(log) == lines
     assert (tmp_path / "x.log").read_text().splitlines() == lines
+
+
+def test_a_log_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghij")
+    log = KeptLog(tmp_path / "x.log")
+    log.append("GET https://me:hunter22@hub/x with hf_abcdefghij")
+    assert list(log) == ["GET https://***@hub/x with ***"]
+    assert (tmp_path / "x.log").read_text() == "GET https://***@hub/x with ***\n"
+    log.close()
