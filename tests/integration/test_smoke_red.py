@@ -70,7 +70,7 @@ def test_broken_parsers_and_a_stale_template_are_red_by_name(tmp_path: Path) -> 
     assert "tag '<|tool_call>' leaks into the content" in wrong["tools: full loop"]
     assert "reasoning was asked for and is empty" in wrong["reasoning: asked"]
     assert {name.split(":")[0] for name in wrong} == {"tools", "reasoning", "chat template"}
-    assert {text.split(":")[0] for text in record["diagnosis"]} == {
+    assert {known["name"] for known in record["diagnosis"]} == {
         "tool-arguments-malformed", "tool-tags-in-content", "chat-template-stale"}
 
 
