@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.record.models import Record, read_record, records_folder
+from builder.record.models import Record, records_folder
+from builder.record.reader import read_record
 from builder.store.prune import DAY_S, Removable, named_files
 
 KEEP_PER_CELL = 20
@@ -48,7 +49,7 @@ def _readable(cache: Path) -> Iterator[tuple[Path, Record]]:
 def _needed(records: Sequence[tuple[Path, Record]]) -> set[Path]:
     """Return the last record that counts of each image and level."""
     last = {(record.image_id, record.level): path for path, record
-            in sorted(records, key=lambda item: item[1].started) if record.speaks}
+            in sorted(records, key=lambda item: item[1].started) if record.is_conclusive}
     return set(last.values())
 
 
