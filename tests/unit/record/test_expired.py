@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from builder.publish import passed
 from builder.record.check import Check, Status
 from builder.record.expired import KEEP_PER_CELL, KEEP_REPORTS, expired
 from builder.record.models import NO_HOST, Record, records_folder, write_record
+from builder.record.reader import image_passed
 from builder.store.content_store import Store
 from builder.store.prune import DAY_S, remove
 
@@ -25,7 +25,7 @@ def record(cache: Path, day: int, *, image: str = "sha256:new", cell: str = "cpu
     name = f"{started.replace('-', '').replace(':', '')}-{level}"
     value = Record.model_validate({
         "cell": cell, "level": level, "started": started, "image_id": image, "image": cell,
-        "lock": "sha256:l", "where": "cpu", "host": NO_HOST, "checks": (PASS,), "recipe": "r",
+        "lock": "sha256:l", "execution": "native", "host": NO_HOST, "checks": (PASS,), "recipe": "r",
         "recipe_digest": "sha256:r", "seconds": 1.0, "labels": {}, "phases": {}, "log": ""})
     path = write_record(records_folder(cache) / cell / f"{name}.json", value)
     paths = [path]
@@ -68,9 +68,9 @@ def test_the_record_that_a_tag_depends_on_stays_however_old(tmp_path: Path) -> N
         record(tmp_path, 0, image="sha256:tagged", level=level)
     for day in range(1, KEEP_PER_CELL + 3):
         record(tmp_path, day)
-    assert passed(records_folder(tmp_path), "sha256:tagged")
+    assert image_passed(records_folder(tmp_path), "sha256:tagged")
     remove(Store(tmp_path), expired(tmp_path, 14))
-    assert passed(records_folder(tmp_path), "sha256:tagged")
+    assert image_passed(records_folder(tmp_path), "sha256:tagged")
 
 
 def test_what_cannot_be_read_or_is_not_ours_stays(tmp_path: Path, many: list[Path]) -> None:
