@@ -25,7 +25,8 @@ def record(cache: Path, day: int, *, image: str = "sha256:new", cell: str = "cpu
     name = f"{started.replace('-', '').replace(':', '')}-{level}"
     value = Record.model_validate({
         "cell": cell, "level": level, "started": started, "image_id": image, "image": cell,
-        "lock": "sha256:l", "execution": "native", "host": NO_HOST, "checks": (PASS,), "recipe": "r",
+        "lock": "sha256:l", "execution": "native", "host": NO_HOST, "checks": (PASS,),
+        "recipe": "r",
         "recipe_digest": "sha256:r", "seconds": 1.0, "labels": {}, "phases": {}, "log": ""})
     path = write_record(records_folder(cache) / cell / f"{name}.json", value)
     paths = [path]
