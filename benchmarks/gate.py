@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from builder.binaries.wheel_facts import read_wheels  # noqa: E402 - found beside this folder
 from builder.locking.lock import read_lock  # noqa: E402
-from builder.store.content_store import wheel_place  # noqa: E402
+from builder.store.content_store import Store, wheel_place  # noqa: E402
 from builder.workspace import cache_folder  # noqa: E402
 
 CHUNK_BYTES = 1 << 20
@@ -72,11 +72,17 @@ def wheels_of(cell: str) -> list[tuple[Path, str]]:
     return found
 
 
-def empty_cache(folder: Path) -> Path:
-    """Return a cache that knows the user's wheels and bases, and no facts or verdicts."""
-    for name in ("wheels", "stamps", "contexts"):
-        if (cache_folder() / name).exists():
-            (folder / name).symlink_to(cache_folder() / name)
+def empty_cache(cell: str, folder: Path) -> Path:
+    """Return a cache that has a cell's wheels, hashed, and no facts or verdicts.
+
+    They are hard links: a cache must not contain symbolic ones.
+    """
+    store = Store(folder)
+    for wheel in read_lock(ROOT / "locks" / f"{cell}.toml").wheels:
+        path = store.wheel_path(wheel)
+        path.parent.mkdir()
+        path.hardlink_to(wheel_place(cache_folder(), wheel))
+        store.find_wheel(wheel)
     return folder
 
 
@@ -116,8 +122,8 @@ def main() -> None:
     cell = sys.argv[1] if len(sys.argv) > 1 else "tf5"
     wheels = wheels_of(cell)
     once = ran(sys.executable, __file__, "--inflate", *(path for path, _ in wheels))
-    with tempfile.TemporaryDirectory() as scratch:
-        cache = empty_cache(Path(scratch))
+    with tempfile.TemporaryDirectory(dir=cache_folder().parent) as scratch:  # for hard links
+        cache = empty_cache(cell, Path(scratch, "cache"))
         command = (sys.executable, "-m", "builder", "gate", cell)
         first, second = ran(*command, cache=cache), ran(*command, cache=cache)
         start = ran(sys.executable, "-m", "builder", "gate", "--help")

@@ -115,6 +115,7 @@ def _is_proof(root: Path, names: set[str]) -> bool:
     """Say whether the names, all of which may be ours, could hardly be anybody else's."""
     records = [path.name for path in (root / "records").glob("*/*")]
     return bool({*STORE, ".lock"} <= names or names == {"services"}
+                or any((root / "debs").glob("*"))
                 or (records and all(map(RECORD.fullmatch, records))))
 
 

@@ -23,6 +23,7 @@ import pytest
 from builder import labels as label
 from builder import process
 from builder.build import Built, build
+from builder.cache_folder import claim
 from builder.engine.client import Engine, RunSpec
 from builder.image import local_name
 from builder.locking.lock import Lock, LockedWheel, write_lock
@@ -78,7 +79,7 @@ def make_workspace(folder: Path, version: str = "1.0", *, cache: Path | None = N
     found = open_workspace(folder / "matrix.toml")
     workspace = Workspace(found.root, found.matrix, found.cells, cache or folder / "cache")
     local_bases = cache_folder() / "bases.toml"  # where this machine could not make the locked one
-    workspace.cache.mkdir(exist_ok=True)
+    claim(workspace.cache)
     if local_bases.exists():
         shutil.copy(local_bases, workspace.cache)
     paths = [make_wheel(folder, "pip", "1", {"pip/__init__.py": b""}),

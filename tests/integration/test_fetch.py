@@ -146,4 +146,4 @@ def test_no_answer_is_one_error_with_code_4(checkout: Path, index: IndexServer, 
 def test_a_missing_lock_is_code_3(checkout: Path, index: IndexServer) -> None:
     code, _, err = run(checkout, index.url, "fetch", "cpu")
     assert code == 3
-    assert "sparkyard lock cpu" in err
+    assert "./nox -s lock -- cpu" in err

@@ -69,6 +69,15 @@ def test_records_are_recognised_by_their_names(tmp_path: Path) -> None:
     assert is_claimed(tmp_path)
 
 
+def test_debian_packages_are_recognised_by_their_digests(tmp_path: Path) -> None:
+    (tmp_path / "debs").mkdir()
+    with pytest.raises(UsageError, match="nothing in it shows"):
+        claim(tmp_path)
+    (tmp_path / "debs" / f"{SHA}.deb").touch()
+    claim(tmp_path)
+    assert is_claimed(tmp_path)
+
+
 @pytest.mark.parametrize("stranger", [
     "thesis.txt", "tmp/thesis.txt", "wheels/mine.whl", "layers/photo.tar", "partial/x",
     "records/My Folder", "tmp/tmpk3x_9aabc", "contexts/other"])
