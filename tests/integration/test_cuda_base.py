@@ -24,6 +24,7 @@ import pytest
 from builder import cli
 from builder.bases.provision import Origin, ReadyBase, ensure, upgrade
 from builder.bases.state import BaseState, load_cuda_recipe, lock_file, read_bases
+from builder.cache_folder import claim
 from builder.engine.client import Engine, RunSpec
 from builder.image import local_name
 from builder.locking.base_lock import load_bases
@@ -144,7 +145,7 @@ def make_checkout(folder: Path, matrix: str) -> Workspace:
     for name in ("images", "recipes"):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "locks").mkdir()
-    (folder / "cache").mkdir()
+    claim(folder / "cache")
     opened = open_workspace(folder / "matrix.toml")
     return Workspace(opened.root, opened.matrix, opened.cells, folder / "cache")
 
