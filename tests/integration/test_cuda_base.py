@@ -142,7 +142,7 @@ def forget(engine: Engine) -> None:
 def make_checkout(folder: Path, matrix: str) -> Workspace:
     """Make a checkout with the project's own recipes and images, and a cache of its own."""
     (folder / "matrix.toml").write_text(matrix)
-    for name in ("images", "recipes"):
+    for name in ("images", "recipes", "tests/fixtures/tiny-gemma4"):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "locks").mkdir()
     claim(folder / "cache")
