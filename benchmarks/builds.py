@@ -65,7 +65,7 @@ def ours(engine: Engine, image: ImagePlan, context: Path, layers: Sequence[Store
     """Time Sparkyard's own definition."""
     plan = definition(image, layers, context, "benchmark")
     plan["target"][TARGET]["tags"] = [f"{NAME}:ours"]
-    return timed(lambda: engine.bake(plan, (TARGET,), load=True, cache=False))
+    return timed(lambda: engine.bake(plan, (TARGET,), cache=False))
 
 
 def plain(base: str, context: Path, platform: str, layers: Sequence[StoredLayer]) -> float:

@@ -172,7 +172,7 @@ def _bake(engine: Engine, plan: ImagePlan, layers: tuple[StoredLayer, ...], stor
     console.info(f"building {plan.name}: {len(layers)} layers, {console.size(total)}")
     with console.progress("build", float(len(layers)), unit="layers") as meter:
         done = engine.bake(definition(plan, layers, context.path, info.buildkit), (TARGET,),
-                           load=True, on_line=_counting(meter))
+                           on_line=_counting(meter))
     remember(context, layers)
     return done.sent
 

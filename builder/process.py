@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import selectors
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from builder import console
 from builder.errors import SparkyardError, UsageError
@@ -73,12 +75,18 @@ def run(
     try:
         child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged(env), cwd=cwd)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged(env), cwd=cwd,
+            # A group of its own, so that a plugin which holds the pipes can be ended as well. Not
+            # without a time limit: such a program (sudo) may ask something on the terminal.
+            process_group=None if timeout is None else 0)
     except FileNotFoundError as error:
         raise _missing(words[0]) from error
     try:
         exchange = _Exchange(child, stdin, limit, timeout)
         problem = exchange.complete()
+        if problem and timeout is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
     finally:
         _end(child)
     if problem:
@@ -156,6 +164,33 @@ def lines(child: subprocess.Popen[bytes], limit: int = OUTPUT_BYTES) -> Iterator
         if total > limit:
             raise TooMuchError(f"more than {limit / MB:g} MB")
         yield _text(line).rstrip("\n")
+
+
+class TimedReader(io.RawIOBase):
+    """A program's output that does not make its reader wait for ever; raises TimeoutError.
+
+    ``silence`` limits one wait in seconds, ``total`` all of them and the reader's own time.
+    """
+
+    def __init__(self, pipe: IO[bytes], silence: float, total: float) -> None:
+        """Read from ``pipe``, whose own buffer must be empty."""
+        self._pipe, self._silence = pipe, silence
+        self._end, self._total = time.monotonic() + total, total
+
+    def readable(self) -> bool:
+        """Say yes: this is what the class is for."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer`` with what is there, waiting for the first byte only."""
+        left = max(0.0, self._end - time.monotonic())
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._pipe, selectors.EVENT_READ)
+            come = bool(left) and ready.select(min(self._silence, left))
+        if not come:
+            raise TimeoutError(f"no output for {self._silence:.0f} s" if self._silence < left
+                               else f"not finished after {self._total:.0f} s")
+        return os.readv(self._pipe.fileno(), [buffer])
 
 
 @contextmanager

@@ -42,8 +42,7 @@ def make_cuda(engine: Engine, root: Path, base: Base, key: Key, registry: str) -
     recipe, template = load_cuda_recipe(root), cuda_dockerfile(root)
     reference = built_name(registry, key)
     try:
-        engine.bake(definition(recipe, template, base, key, reference, root / RECIPES), (name,),
-                    load=True)
+        engine.bake(definition(recipe, template, base, key, reference, root / RECIPES), (name,))
     except NetworkError as error:
         raise NetworkError(
             f"base {name} was not made, because {base.source} cannot be pulled: {error.what}",

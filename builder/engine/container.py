@@ -1,32 +1,35 @@
 """Containers: run one to its end, or keep one running, and never leave one behind.
 
-Each container carries a label that names the process it belongs to. A process removes its own
-containers, also on Ctrl-C; those of a killed one are found by the label and removed by the next
-run (``sweep``). Files are copied in rather than mounted wherever that serves, so that it also
-works with an engine on another machine.
+Each container carries a label that names the process it belongs to (``builder.engine.leftovers``).
+Files are copied in rather than mounted wherever that serves, so that it also works with an engine
+on another machine.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import platform
+import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar
 
-from builder import console, process
 from builder import labels as label
+from builder import limits, process
+from builder.engine.docker import DockerClient
 from builder.engine.errors import explain
+from builder.engine.leftovers import own_name
 from builder.errors import EngineError
 
-STOP_SECONDS = 5
+CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
 REMOVED = "destroy"
-EVENTS = ("start", "oom", "kill", "die", REMOVED)  # of all that an engine tells
+EVENTS = ("start", "oom", "kill", "die", REMOVED)  # of all that an engine reports
+T = TypeVar("T")
+ASKING = "asking the engine about a container"
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,10 @@ class RunSpec:
 
     ``copies`` are (host path, path in the container), copied in before the start: a folder
     ``a`` copied to ``/x`` becomes ``/x`` where ``/x`` does not exist, and ``/x/a`` where it does.
-    ``mounts`` are (host path, path in the container), bind-mounted read-only; ``kept`` are folders
-    mounted so that what the container writes there stays. ``handed_on`` are variables of this
-    process whose values must stand on no command line.
-    ``ports`` are container ports, each published on a free port of 127.0.0.1.
+    ``mounts`` are (host path, path in the container), bind-mounted read-only; ``writable_mounts``
+    may be written to. ``forwarded_env`` names variables of this process whose values (tokens) must
+    not appear on a command line. ``ports`` are container ports, each published on a free port of
+    127.0.0.1.
     """
 
     image: str
@@ -47,8 +50,8 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     copies: tuple[tuple[Path, str], ...] = ()
     mounts: tuple[tuple[Path, str], ...] = ()
-    kept: tuple[tuple[Path, str], ...] = ()
-    handed_on: tuple[str, ...] = ()
+    writable_mounts: tuple[tuple[Path, str], ...] = ()
+    forwarded_env: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     network: str | None = None
     entrypoint: str | None = None
@@ -70,23 +73,8 @@ class ContainerState:
 
     @property
     def running(self) -> bool:
-        """Say whether its first process lives."""
+        """Say whether its first process lives; that of a paused container does."""
         return self.status not in ("created", "exited", "dead")
-
-
-@dataclass(frozen=True)
-class DockerClient:
-    """The docker program with its global options; failures come as our own errors."""
-
-    words: tuple[str, ...]
-
-    def run(self, *arguments: str, doing: str, where: str = "", check: bool = True,
-            stdin: bytes | None = None, timeout: float | None = None) -> process.Result:
-        """Run one docker command; raise what ``explain`` makes of its failure when ``check``."""
-        result = process.run([*self.words, *arguments], check=False, stdin=stdin, timeout=timeout)
-        if check and result.returncode != 0:
-            raise explain(result.stderr or result.stdout, doing, where)
-        return result
 
 
 class Container:
@@ -96,9 +84,10 @@ class Container:
         """Create it (not started) and copy its files in."""
         self._docker = docker
         self.spec = spec
-        words = [*_options(spec), spec.image, *spec.command]
-        self.id = docker.run("container", "create", *words, doing=f"creating a container of "
-                             f"{spec.image}").stdout.strip()
+        self.id = docker.ask(
+            "container", "create", *create_options(spec), spec.image, *spec.command,
+            read=lambda text: CONTAINER_ID.findall(text)[-1], where=spec.image,
+            doing=f"creating a container of {spec.image}", timeout=limits.ENGINE_CHANGE_S)
         try:
             for source, target in spec.copies:
                 self.copy_into(source, target)
@@ -115,18 +104,20 @@ class Container:
 
     def start(self) -> None:
         """Start it in the background."""
-        self._docker.run("container", "start", self.id, doing=f"starting {self.spec.image}")
+        self._docker.run("container", "start", self.id, doing=f"starting {self.spec.image}",
+                         timeout=limits.ENGINE_CHANGE_S)
 
-    def attach(self, stdin: bytes | None, timeout: float | None) -> process.Result:
+    def attach(self, stdin: bytes | None, timeout: float) -> process.Result:
         """Start it, feed ``stdin``, wait for its end; the result is the program's own.
 
-        Raises EngineError where it never started or the engine went away.
+        Raises EngineError where it never started, the engine went away, or time ran out.
         """
+        doing = f"running {self.spec.image}"
         flags = ["--attach", *(["--interactive"] if self.spec.interactive else [])]
-        result = self._docker.run("container", "start", *flags, self.id, doing="running",
+        result = self._docker.run("container", "start", *flags, self.id, doing=doing,
                                   check=False, stdin=stdin, timeout=timeout)
-        if result.returncode != 0 and self.state().error:
-            raise explain(self.state().error, f"running {self.spec.image}")
+        if result.returncode != 0 and (error := self.state().error):
+            raise explain(error, doing)
         return result
 
     @contextmanager
@@ -138,42 +129,46 @@ class Container:
 
     def state(self) -> ContainerState:
         """Return how it is now."""
-        said = self._inspect()["State"]
-        return ContainerState(said["Status"], int(said["ExitCode"]), bool(said["OOMKilled"]),
-                              said.get("Error", ""))
+        return self._read(lambda entry: ContainerState(
+            entry["State"]["Status"], int(entry["State"]["ExitCode"]),
+            bool(entry["State"]["OOMKilled"]), str(entry["State"].get("Error", ""))))
 
     def follow_events(self) -> Iterator[str]:
-        """Yield what befalls it (start, oom, kill, die, destroy), from its creation, as it comes.
+        """Yield its events (start, oom, kill, die, destroy) from its creation on, as they come.
 
         Followed live: an engine remembers its last 256 events only, and none after a restart. Ends
         when the container is removed; raises EngineError where the engine goes away before that.
         """
-        words = [*self._docker.words, "events", "--since", self._inspect()["Created"], "--filter",
+        created = self._read(lambda entry: str(entry["Created"]))
+        words = [*self._docker.words, "events", "--since", created, "--filter",
                  f"container={self.id}", "--format", "{{.Action}}",
                  *(word for name in EVENTS for word in ("--filter", f"event={name}"))]
         with process.stream(words) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                action = line.decode("utf-8", "replace").strip()
-                if action in EVENTS:
+            for line in process.lines(child):
+                if (action := line.strip()) in EVENTS:
                     yield action
                 if action == REMOVED:
                     return
             if child.wait() > 0:  # the program itself was not killed: its engine went away
-                raise EngineError("the connection to the Docker engine broke",
-                                  where=self.spec.image, next_step="see the engine's own log")
+                raise EngineError("the connection to the Docker engine was lost",
+                                  where=self.spec.image, next_step="check the engine's log")
 
     def published_port(self, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to ``port`` inside."""
-        return int(self._inspect()["NetworkSettings"]["Ports"][f"{port}/tcp"][0]["HostPort"])
+        return self._read(lambda entry: int(
+            entry["NetworkSettings"]["Ports"][f"{port}/tcp"][0]["HostPort"]))
 
     def exec(self, command: Sequence[str], *, env: Mapping[str, str] | None = None,
              stdin: bytes | None = None, timeout: float | None = None) -> process.Result:
-        """Run another command inside and wait for it; its status is in the result."""
+        """Run another command inside and wait for it; its status is in the result.
+
+        Raises EngineError after ``timeout`` seconds, an hour if None.
+        """
         words = [word for key, value in (env or {}).items() for word in ("--env", f"{key}={value}")]
         words += ["--interactive"] if stdin is not None else []
         return self._docker.run("container", "exec", *words, self.id, *command,
-                                doing="running inside", check=False, stdin=stdin, timeout=timeout)
+                                doing=f"running {command[0]} in a container of {self.spec.image}",
+                                check=False, stdin=stdin, timeout=timeout or limits.ENGINE_EXEC_S)
 
     @contextmanager
     def stream_exec(self, command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
@@ -185,25 +180,15 @@ class Container:
     @contextmanager
     def export(self) -> Iterator[BinaryIO]:
         """Stream its file system as a tar; raises EngineError when the engine stops half-way."""
-        with process.stream([*self._docker.words, "container", "export", self.id],
-                            stderr=None) as child:
-            assert child.stdout is not None
-            yield cast(BinaryIO, child.stdout)
-            while child.stdout.read(1 << 20):  # what the reader left, or the engine waits for ever
-                pass
-            if child.wait() != 0:
-                raise EngineError("the engine did not give the whole file system",
-                                  where=self.spec.image, next_step="see the engine's log")
+        with self._docker.output("container", "export", self.id, where=self.spec.image,
+                                 doing="reading an image's file system") as stream:
+            yield stream
 
     def copy_into(self, source: Path, target: str) -> None:
         """Copy a file or folder of this machine into the container."""
         self._docker.run("container", "cp", str(source), f"{self.id}:{target}",
-                         doing=f"copying {source} into a container")
-
-    def copy_out(self, source: str, target: Path) -> None:
-        """Copy a file or folder of the container to this machine."""
-        self._docker.run("container", "cp", f"{self.id}:{source}", str(target),
-                         doing=f"copying {source} out of a container")
+                         doing=f"copying {source} into a container", where=self.spec.image,
+                         timeout=limits.ENGINE_TRANSFER_S)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """Yield the lines of both streams, as they come when ``follow`` is set."""
@@ -211,81 +196,33 @@ class Container:
                  self.id]
         with process.stream(words) as child:
             assert child.stdout is not None
-            for line in child.stdout:
+            for line in iter(partial(child.stdout.readline, limits.LINE_BYTES), b""):
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
-
-    def stop(self, seconds: int = STOP_SECONDS) -> None:
-        """Ask it to end, kill it after ``seconds``; it and its log stay until ``remove``."""
-        self._docker.run("container", "stop", "--time", str(seconds), self.id, doing="stopping",
-                         check=False)
 
     def remove(self) -> None:
         """Kill and remove it; silent when the engine already did."""
-        self._docker.run("container", "rm", "--force", "--volumes", self.id, doing="removing",
-                         check=False)
+        self._docker.run("container", "rm", "--force", "--volumes", self.id, check=False,
+                         doing="removing a container", timeout=limits.ENGINE_CHANGE_S)
 
-    def _inspect(self) -> dict[str, Any]:
-        answer = self._docker.run("container", "inspect", self.id, doing="asking for a container")
-        found: list[dict[str, Any]] = json.loads(answer.stdout)
-        return found[0]
-
-
-def sweep(docker: DockerClient) -> int:
-    """Remove the containers of processes of this machine that are gone; return how many."""
-    answer = docker.run("container", "ls", "--all", "--no-trunc", "--filter",
-                        f"label={label.RUN}", "--format",
-                        '{{.ID}} {{.Label "' + label.RUN + '"}}', doing="looking for leftovers")
-    pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
-    left = [identity for identity, owner in pairs if not _alive(owner)]
-    if left:
-        console.info(f"removing {len(left)} container(s) that a killed run left")
-        docker.run("container", "rm", "--force", "--volumes", *left, doing="removing leftovers",
-                   check=False)
-    return len(left)
+    def _read(self, read: Callable[[dict[str, Any]], T]) -> T:
+        """Return what ``read`` makes of ``docker inspect``'s answer."""
+        return self._docker.ask("container", "inspect", self.id, doing=ASKING,
+                                where=self.spec.image, read=lambda text: read(json.loads(text)[0]))
 
 
-def owner() -> str:
-    """Name this process: host, process id and, since ids are reused, when it started."""
-    return f"{platform.node()}/{os.getpid()}/{_started(os.getpid())}"
-
-
-def _alive(owner_label: str) -> bool:
-    """Say whether the named process still lives; processes of other machines count as alive."""
-    node, _, rest = owner_label.partition("/")
-    pid, _, started = rest.partition("/")
-    if node != platform.node() or not pid.isdigit():
-        return node != platform.node()
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return _started(int(pid)) == started
-
-
-def _started(pid: int) -> str:
-    """Return the process's start time in clock ticks since boot; empty where there is no /proc."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[19]
-
-
-def _options(spec: RunSpec) -> list[str]:
+def create_options(spec: RunSpec) -> list[str]:
     """Return the options of ``docker container create`` for a spec."""
-    words = ["--label", f"{label.RUN}={owner()}", "--pull", "never"]
+    words = ["--label", f"{label.RUN}={own_name()}", "--pull", "never"]
     single = {"--platform": spec.platform, "--network": spec.network, "--gpus": spec.gpus,
               "--entrypoint": spec.entrypoint, "--workdir": spec.workdir, "--user": spec.user,
               "--shm-size": spec.shm_size}
     for flag, value in single.items():
         words += [flag, value] if value is not None else []
     words += [word for key, value in spec.env.items() for word in ("--env", f"{key}={value}")]
-    words += [word for name in spec.handed_on for word in ("--env", name)]
+    words += [word for name in spec.forwarded_env for word in ("--env", name)]
     for source, target in spec.mounts:
         words += ["--mount", f"type=bind,src={source},dst={target},readonly"]
-    for source, target in spec.kept:
+    for source, target in spec.writable_mounts:
         words += ["--mount", f"type=bind,src={source},dst={target}"]
     for port in spec.ports:
         words += ["--publish", f"127.0.0.1::{port}"]

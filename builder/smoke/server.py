@@ -107,8 +107,8 @@ def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents
                                             else {})}
     return running(run.engine, RunSpec(
         run.reference, command, platform=cell.platform, env=environment, ports=(PORT,),
-        shm_size="1g", copies=copies, kept=host_folders(recipe, cell),
-        handed_on=("HF_TOKEN",) if recipe.model.repository else (),
+        shm_size="1g", copies=copies, writable_mounts=host_folders(recipe, cell),
+        forwarded_env=("HF_TOKEN",) if recipe.model.repository else (),
         gpus="all" if cell.is_cuda else None))
 
 

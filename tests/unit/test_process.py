@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from pathlib import Path
@@ -114,3 +115,38 @@ def test_a_child_that_ends_without_reading_its_input_is_no_failure() -> None:
 def test_a_program_left_behind_by_the_child_does_not_hold_us_up_past_the_timeout() -> None:
     with pytest.raises(CommandError, match=r"did not end within 0\.5 s"):
         run(["sh", "-c", "sleep 3 & exit 0"], timeout=0.5)
+
+
+def test_a_plugin_that_holds_the_pipes_of_an_overdue_program_is_ended_too(tmp_path: Path) -> None:
+    """``docker`` starts plugins; one of them outliving it would keep the reader waiting."""
+    note = tmp_path / "pid"
+    code = ("import subprocess, sys; child = subprocess.Popen(['sleep', '600']);"
+            f"open({str(note)!r}, 'w').write(str(child.pid)); print('said', flush=True)")
+    with pytest.raises(CommandError, match="status 124") as caught:
+        run(python(code), timeout=1.0)
+    assert caught.value.result.stdout == "said\n"
+    for _ in range(100):  # a zombie until init has reaped it
+        stat = Path("/proc") / note.read_text() / "stat"
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError("the plugin still runs")
+
+
+def test_a_timed_reader_gives_what_is_there_and_gives_up_on_silence() -> None:
+    with stream(python("import time; print('first', flush=True); time.sleep(60)")) as child:
+        assert child.stdout is not None
+        reader = io.BufferedReader(process.TimedReader(child.stdout, silence=5.0, total=60.0))
+        assert reader.readline() == b"first\n"
+        impatient = process.TimedReader(child.stdout, silence=0.1, total=60.0)
+        with pytest.raises(TimeoutError, match="no output for"):
+            impatient.read(1)
+
+
+def test_a_timed_reader_ends_output_that_trickles() -> None:
+    code = "import time\nwhile True: print('.', end='', flush=True); time.sleep(0.05)"
+    with stream(python(code)) as child:
+        assert child.stdout is not None
+        reader = io.BufferedReader(process.TimedReader(child.stdout, silence=5.0, total=0.5))
+        with pytest.raises(TimeoutError, match="not finished after"):
+            reader.read(1 << 20)

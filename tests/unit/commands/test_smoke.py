@@ -43,7 +43,7 @@ def test_an_engine_without_a_gpu_is_told_as_such() -> None:
             "[[gpu]]\nError: failed to start containers: 3ad31e\n")
     error = explain(said, "starting r/tf5:tf5")
     assert isinstance(error, EngineError)
-    assert error.what.splitlines()[0] == "starting r/tf5:tf5: this engine has no GPU to give"
+    assert error.what.splitlines()[0] == "starting r/tf5:tf5: the Docker engine offers no GPU"
     assert "--level 1a" in error.next_step
 
 

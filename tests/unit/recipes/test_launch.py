@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.engine.container import RunSpec, _options
+from builder.engine.container import RunSpec, create_options
 from builder.matrix.cells import Cell
 from builder.recipes.launch import (
     docker_command,
@@ -147,6 +147,7 @@ def test_a_hostile_template_address_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_token_is_handed_on_by_name() -> None:
-    words = _options(RunSpec("image", handed_on=("HF_TOKEN",), kept=((Path("/a"), "/b"),)))
+    words = create_options(RunSpec("image", forwarded_env=("HF_TOKEN",),
+                                   writable_mounts=((Path("/a"), "/b"),)))
     assert words[words.index("HF_TOKEN") - 1] == "--env"
     assert "type=bind,src=/a,dst=/b" in words

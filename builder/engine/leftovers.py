@@ -1,0 +1,61 @@
+"""Containers of runs that were killed: each names the process it belongs to, and is removed later.
+
+A process removes its own containers, also on Ctrl-C. What a killed one left is found by the
+container's label, and removed by the next run on the same machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from builder import console, limits
+from builder import labels as label
+from builder.engine.docker import DockerClient
+
+
+def sweep(docker: DockerClient) -> int:
+    """Remove the containers of processes of this machine that are gone; return how many."""
+    answer = docker.run("container", "ls", "--all", "--no-trunc", "--filter",
+                        f"label={label.RUN}", "--format",
+                        '{{.ID}} {{.Label "' + label.RUN + '"}}',
+                        doing="listing containers of earlier runs")
+    pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
+    left = [identity for identity, owner in pairs if not is_alive(owner)]
+    if left:
+        console.info(f"removing {len(left)} container{'' if len(left) == 1 else 's'} of an "
+                     "earlier run that was killed")
+        docker.run("container", "rm", "--force", "--volumes", *left,
+                   doing="removing containers of earlier runs", check=False,
+                   timeout=limits.ENGINE_CHANGE_S)
+    return len(left)
+
+
+def own_name() -> str:
+    """Name this process: host, process id and, since ids are reused, when it started."""
+    return f"{platform.node()}/{os.getpid()}/{_started(os.getpid())}"
+
+
+def is_alive(owner: str) -> bool:
+    """Say whether the named process still runs; processes of other machines count as running."""
+    node, _, rest = owner.partition("/")
+    pid, _, started = rest.partition("/")
+    if node != platform.node() or not pid.isdigit():
+        return node != platform.node()
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """Return the process's start time in clock ticks since boot; empty where there is no /proc."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]
