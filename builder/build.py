@@ -38,8 +38,10 @@ from builder.workspace import Workspace
 
 @dataclass(frozen=True)
 class Built:
-    """What a build came to: the image, its layers (none looked at when there was nothing to do),
-    and the seconds of each stage."""  # noqa: D205, D209
+    """The result of a build; without layers where the image was up to date.
+
+    ``seconds`` are those of each stage, ``sent`` the bytes that went to the engine.
+    """
 
     cell: Cell
     plan: ImagePlan
@@ -71,7 +73,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     present = engine.inspect(plan.name)
     if present and present.labels.get(label.INPUTS) == plan.inputs:
         return Built(cell, plan, present, seconds=clock.laps)
-    _gate(cell, lock)
+    _check_versions(cell, lock)
     store = Store(workspace.cache)
     clock.lap("base")
     wheels = fetch_lock(lock, store, cell.indexes)
@@ -79,33 +81,35 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     _gate_closure(workspace, cell, wheels, base, engine)
     clock.lap("gate")
     patched = apply_series(wheels, series, store)
-    _say(patched)
+    _report_patches(patched)
     plan = replace(plan, labels={**plan.labels, **patched.labels})
     clock.lap("patch")
     layers = cell_layers(workspace, cell, base, store, patched.wheels, engine, patched.overlay,
                          bases)
-    _say_sizes(layers)
+    _report_patch_sizes(layers)
     clock.lap("layers")
     sent = _bake(engine, plan, tuple(layers), store)
     clock.lap("build")
     image = engine.inspect(plan.name)
     if image is None:
-        raise EngineError("the build ended well, but its image is not there", where=plan.name,
-                          next_step=f"build again: {command('build', cell.id)}")
+        raise EngineError("the build succeeded, but the engine does not have its image",
+                          where=plan.name, next_step="run the same command again; if that does not "
+                          "help, check the engine's log")
     return Built(cell, plan, image, tuple(layers), sent, clock.laps)
 
 
 def _refuse_blocked(cell: Cell) -> None:
     if cell.blocked:
         raise VerdictError(f"{cell.id} is blocked: {cell.blocked.reason}", where="matrix.toml",
-                           next_step=f"see {cell.blocked.link}")
+                           next_step=f"read {cell.blocked.link}, and build another cell")
 
 
-def _gate(cell: Cell, lock: Lock) -> None:
+def _check_versions(cell: Cell, lock: Lock) -> None:
     findings = check_versions(cell, lock)
     if findings:
         raise VerdictError("\n".join(str(finding) for finding in findings), where=cell.id,
-                           next_step=f"mend the matrix entry and run `sparkyard lock {cell.id}`")
+                           next_step="correct the matrix entry, then run "
+                           + command("lock", cell.id))
 
 
 def _gate_closure(workspace: Workspace, cell: Cell, wheels: FetchedWheels, base: ReadyBase,
@@ -116,8 +120,8 @@ def _gate_closure(workspace: Workspace, cell: Cell, wheels: FetchedWheels, base:
     console.info(verdict_line(report))
     if report.errors:
         raise VerdictError("\n".join(str(finding) for finding in report.errors), where=cell.id,
-                           next_step=f"see all of it with `sparkyard gate {cell.id}`, and what a "
-                                     "code means with `sparkyard gate --explain CODE`")
+                           next_step=f"the whole report: {command('gate', cell.id)}; what a code "
+                           f"means: {command('gate', '--explain', 'CODE')}")
 
 
 def cell_layers(workspace: Workspace, cell: Cell, base: ReadyBase, store: Store,
@@ -131,18 +135,18 @@ def cell_layers(workspace: Workspace, cell: Cell, base: ReadyBase, store: Store,
         return make_layers(wheels, python, store, compiler, requested, overlay)
 
 
-def _say(patched: Patched) -> None:
-    for word in patched.words:
-        console.warn(word)
+def _report_patches(patched: Patched) -> None:
+    for warning in patched.warnings:
+        console.warn(warning)
     for name, version in patched.versions.items():
         console.info(f"patched {name} to {version}")
 
 
-def _say_sizes(layers: ImageLayers) -> None:
-    """Say what a puller of the published wheels' layers needs for the patches, uncompressed."""
+def _report_patch_sizes(layers: ImageLayers) -> None:
+    """Print what the patches cost a user who has the published wheels' layers, uncompressed."""
     if layers.overlays:
         size = console.size(sum(layer.size for layer in layers.overlays))
-        console.info(f"the patches are layers of {size}; the environment layer has "
+        console.info(f"patches: {size} in layers of their own; environment layer: "
                      f"{console.size(layers.environment.size)}")
 
 

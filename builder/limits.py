@@ -29,6 +29,7 @@ ENGINE_EXEC_S = 3600.0  # a program in a container, where its caller knows no be
 ENGINE_SILENCE_S = 3600.0  # no line of a push, pull or build: 3 GB at 7 Mbit/s is one such line
 ENGINE_EXPORT_SILENCE_S = 120.0  # no byte of a file system that the engine streams
 ENGINE_TRANSFER_S = 6 * 3600.0  # push, pull, build, copy or export, to the end
+HOSTING_S = 600.0  # one answer of a hosting service; a diff of 32 MB at 0.5 Mbit/s
 BENCH_TEXT_BYTES = 64 * MB  # prompts are cut from it; a long book has 6 MB
 LOG_BYTES = 64 * MB  # a longer log is read at both ends
 PAGE_BYTES = 64 * MB  # one page of a package index; the largest seen has 12 MB

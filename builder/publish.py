@@ -1,4 +1,4 @@
-"""Tags: immutable ones that say what is inside, and ``-next`` candidates; never the moving one.
+"""Stage publish: immutable tags and ``-next`` candidates to the registry; never the moving tag.
 
 An image is pushed only when it is locked; a candidate only when this very image passed its smoke.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from builder import labels as label
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
-from builder.errors import VerdictError
+from builder.errors import VerdictError, command
 from builder.record.reader import image_passed
 
 
@@ -46,13 +46,13 @@ def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = ""
     against what the registry has under ``name-next`` or ``name``.
     """
     if image.labels.get(label.STATUS) != "locked":
-        raise VerdictError("the image stands on a base that no lock resolves, so it can never be "
-                           "published", where=image.labels.get(label.CELL, image.id),
-                           next_step="lock the base (`nox -s base`) and build again")
+        raise VerdictError("the image was built on an unlocked base and cannot be published",
+                           where=image.labels.get(label.CELL, image.id),
+                           next_step=f"lock the base ({command('base')}), then build again")
     short = image.labels[label.INPUTS].removeprefix("sha256:")[:12]
     tags = [tag for tag in image.repo_tags if tag.endswith(f"-{short}")]
     if not tags:
-        raise VerdictError("the image has no immutable tag", where=image.id,
+        raise VerdictError("the image has no tag that names its contents", where=image.id,
                            next_step="build it again")
     previous, there = _previous(engine, name, since)
     digest = engine.push(tags[0])
@@ -68,8 +68,8 @@ def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str
         if layers is not None:
             return reference, frozenset(layer.digest for layer in layers)
     if since:
-        raise VerdictError("the registry has no such image to compare with", where=since,
-                           next_step="leave --since out, or name a tag that was pushed")
+        raise VerdictError("the registry does not have the image named by --since", where=since,
+                           next_step="omit --since, or name a tag that was pushed")
     return "", frozenset()
 
 
@@ -77,7 +77,7 @@ def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> st
     """Push ``<name>-next``; refuses an image that no record says passed its smoke."""
     if not image_passed(records, image.id):
         raise VerdictError("this image has not passed its smoke test", where=name,
-                           next_step=f"run `sparkyard smoke {image.labels[label.CELL]}`")
+                           next_step="run " + command("smoke", image.labels[label.CELL]))
     candidate = f"{name}-next"
     engine.tag(image.id, candidate)
     return engine.push(candidate)

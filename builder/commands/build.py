@@ -1,4 +1,4 @@
-"""``sparkyard build``: locked cells into images on the engine; nothing is built twice."""
+"""``sparkyard build``: build the images of locked cells; an image that is up to date is kept."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the sub-command."""
     parser = subparsers.add_parser("build", help="build the images of locked cells",
                                    description=__doc__)
-    parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
-    parser.add_argument("--base", help="take the cells on this base")
-    parser.add_argument("--builder", metavar="NAME", help="a buildx builder (the engine's)")
-    parser.add_argument("--push", action="store_true", help="push the immutable tag afterwards")
-    parser.add_argument("--load", action="store_true",
-                        help="load the image into the engine (always done; for completeness)")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs (see the plan)")
+    parser.add_argument("--base", help="only cells on this base")
+    parser.add_argument("--builder", metavar="NAME",
+                        help="the buildx builder to use (default: the engine's own)")
+    parser.add_argument("--push", action="store_true",
+                        help="then push each image under its immutable tag")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Build cell by cell, then say what each image is."""
+    """Build cell by cell, then show each image."""
     workspace = open_workspace(options.matrix)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect(options.builder)
@@ -60,7 +61,7 @@ def _as_json(result: Built, pushed: dict[str, Any] | None) -> dict[str, Any]:
 
 def _show(result: Built) -> None:
     if result.up_to_date:
-        console.info(f"{result.cell.id}: nothing to do, {result.plan.name} is from these inputs")
+        console.info(f"{result.cell.id}: up to date: {result.plan.name}")
     else:
         rows = [(layer.facts["kind"], _contents(layer.facts["wheels"]), console.size(layer.size),
                  layer.digest[:12]) for layer in result.layers]

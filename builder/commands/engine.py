@@ -1,4 +1,8 @@
-"""``sparkyard engine``: a Docker engine with buildx, arm64 and a registry, where one is missing."""
+"""``sparkyard engine``: install and start what builds need and this machine lacks.
+
+A Docker engine with buildx, arm64 emulation and a local registry. What works already is left as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 import sys
 
 from builder import console
-from builder.errors import SparkyardError, UsageError
+from builder.errors import SparkyardError, UsageError, command
 from builder.host.plan import Step, plan
 from builder.host.setup import detect, perform, summary
 from builder.matrix.load import load_matrix
@@ -19,15 +23,15 @@ DEFAULT_REGISTRY = "127.0.0.1:5000/sparkyard"
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "engine", help="bring up a Docker engine, buildx, arm64 emulation and a local registry",
+        "engine", help="install and start Docker, buildx, arm64 emulation and a local registry",
         description=__doc__)
-    parser.add_argument("--yes", action="store_true", help="do it without asking")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--yes", action="store_true", help="make the changes without asking")
+    parser.add_argument("--dry-run", action="store_true", help="only list the changes")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Say what is missing, do it, show what is there."""
+    """List the changes, make them, show the result."""
     registry, cache = _registry(options), cache_folder(make=not options.dry_run)
     host = detect(registry, cache)
     steps = plan(host, cache)
@@ -53,20 +57,21 @@ def _registry(options: argparse.Namespace) -> str:
 
 def _announce(steps: tuple[Step, ...]) -> None:
     if not steps:
-        console.info("nothing to do: everything answers")
+        console.info("nothing to change: engine, buildx, arm64 and registry work")
         return
-    console.info("to be done on this machine:")
+    console.info("changes to this machine:")
     for number, step in enumerate(steps, 1):
         console.info(f"  {number}. {step.title}")
 
 
 def _consent(*, yes: bool) -> None:
-    """Go on only with the user's word; raises UsageError where nobody can be asked."""
+    """Ask the user; raises UsageError on a no, and where there is no terminal to ask on."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("nobody is here to agree to these steps", where="sparkyard engine",
-                         next_step="add --yes")
-    console.info("go on? [y/N]")
+        raise UsageError("these changes need confirmation, and there is no terminal to ask on",
+                         where=command("engine"),
+                         next_step=f"confirm with {command('engine', '--yes')}")
+    console.info("make these changes? [y/N]")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("nothing was done", where="sparkyard engine")
+        raise UsageError("cancelled; nothing was changed", where=command("engine"))

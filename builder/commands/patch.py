@@ -1,7 +1,7 @@
-"""``sparkyard patch``: what patches come to on each cell, before anything is built.
+"""``sparkyard patch``: check and apply the patches that the matrix declares.
 
-``status`` judges, ``refresh`` accepts what upstream has now and says what is no longer needed,
-``wheel`` writes a patched wheel, ``series`` makes commits for a source build.
+``status`` shows what each patch is to each cell, without building; ``refresh`` locks the patches as
+they are upstream now; ``wheel`` writes a patched wheel; ``series`` commits them for a source build.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from builder import console
+from builder import console, limits
 from builder.errors import SparkyardError, UsageError
 from builder.fetch.wheels import fetch_lock
 from builder.indexes.settings import user_sources
@@ -28,7 +28,7 @@ from builder.patches.stage import Series, patched_wheel, revise
 from builder.patches.status import Candidate, Verdict, failed, require, standings
 from builder.patches.upstream import Hosting
 from builder.report.patches import (
-    Found,
+    Standings,
     refresh_document,
     show_refresh,
     show_standings,
@@ -40,12 +40,13 @@ from builder.workspace import Workspace, open_workspace
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command and its verbs."""
-    parser = subparsers.add_parser("patch", help="judge and apply patches", description=__doc__)
+    parser = subparsers.add_parser("patch", help="check, refresh and apply patches",
+                                   description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    status = verbs.add_parser("status", help="patches x cells, before anything is built")
-    new = verbs.add_parser("refresh", help="lock what upstream has now, say what drifted")
-    wheel = verbs.add_parser("wheel", help="write the patched wheel of a cell as a file")
-    series = verbs.add_parser("series", help="commit a cell's patches to a checkout of its sources")
+    status = verbs.add_parser("status", help="show what each patch is to each cell; builds nothing")
+    new = verbs.add_parser("refresh", help="lock the patches as they are upstream now")
+    wheel = verbs.add_parser("wheel", help="write a cell's patched wheel to a file")
+    series = verbs.add_parser("series", help="commit a cell's patches to a git checkout")
     for verb in (status, new):
         verb.add_argument("cells", nargs="*", metavar="CELL",
                           help="cell ids or globs (default: every locked cell)")
@@ -53,18 +54,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for verb in (wheel, series):
         verb.add_argument("cells", nargs=1, metavar="CELL", help="cell id")
     wheel.add_argument("--output", type=Path, default=Path(), metavar="DIR",
-                       help="where to write it (default: here)")
+                       help="the folder to write to (default: this one)")
     series.add_argument("--checkout", type=Path, required=True, metavar="DIR",
                         help="a git checkout of the package's sources")
     series.add_argument("--on", default="HEAD", metavar="COMMIT",
-                        help="the commit to begin from (default: HEAD)")
+                        help="the commit to start from (default: HEAD)")
     for verb in (status, wheel, series):
         verb.add_argument("--file", dest="files", action="append", type=Path, default=[],
-                          metavar="DIFF", help="these git diffs, in order, in place of the "
-                          "declared patches")
+                          metavar="DIFF", help="use this git diff instead of the declared patches; "
+                          "may be repeated")
         verb.add_argument("--package", metavar="NAME",
-                          help="the wheel that they are for (default: the cell's vLLM); "
-                          "without --file, only this wheel's patches")
+                          help="the distribution that --file is for (default: the cell's "
+                          "vLLM); without --file: only patches for this one")
     parser.set_defaults(execute=execute)
 
 
@@ -76,8 +77,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _status(workspace: Workspace, options: argparse.Namespace) -> int:
-    """Judge on every cell; a cell whose lock is stale is named and hurts itself only."""
-    found: Found = {}
+    """Judge on every cell; one whose lock is stale is reported, the others go on."""
+    standings: Standings = {}
     errors: dict[str, SparkyardError] = {}
     ask = asking(workspace)
     for cell in _locked_cells(workspace, options.cells):
@@ -85,16 +86,16 @@ def _status(workspace: Workspace, options: argparse.Namespace) -> int:
             lock = load_for(cell, workspace.locks)
             series = _named(cell, lock, options) or load_series(workspace, cell, lock,
                                                                 strict=False, ask=ask)
-            found[cell.id] = _judged(workspace, cell, lock, _of_package(cell, series, options))
+            standings[cell.id] = _judged(workspace, cell, lock, _of_package(cell, series, options))
         except SparkyardError as error:
             console.show_error(error)
             errors[cell.id] = error
     if options.json:
-        console.document(standings_document(found, errors))
+        console.document(standings_document(standings, errors))
     else:
-        show_standings(found)
-    fails = any(failed([one for one, _ in pairs], [verdict for _, verdict in pairs])
-                for pairs in found.values())
+        show_standings(standings)
+    fails = any(failed([candidate for candidate, _ in pairs], [verdict for _, verdict in pairs])
+                for pairs in standings.values())
     return max(_code(errors), 6 if fails else 0)
 
 
@@ -114,7 +115,7 @@ def _named(cell: Cell, lock: Lock, options: argparse.Namespace) -> Series | None
         return None
     name = _wheel_name(cell, options)
     if lock.wheel(name) is None:
-        raise UsageError(f"{cell.id} has no wheel of {name}", where="command line",
+        raise UsageError(f"{cell.id} has no wheel of {name}", where="--package",
                          next_step="name a distribution of its lock")
     return {name: [_candidate(path) for path in options.files]}
 
@@ -131,10 +132,10 @@ def _wheel_name(cell: Cell, options: argparse.Namespace) -> str:
 
 def _candidate(path: Path) -> Candidate:
     try:
-        data = path.read_bytes()
+        data = limits.read_file(path, limits.PATCH_BYTES, "patch")
     except OSError as error:
         raise UsageError(f"the patch cannot be read: {error.strerror}", where=str(path),
-                         next_step="name a git diff") from error
+                         next_step="name a file in the format of `git diff`") from error
     # A version holds nothing but ASCII; two patches must not make the same one.
     tag = path.stem if re.search("[A-Za-z0-9]", path.stem) else digest_of(data)[:SHORT]
     return Candidate(path.name, tag, data)
@@ -171,21 +172,21 @@ def _refresh(workspace: Workspace, options: argparse.Namespace) -> int:
         except SparkyardError as error:
             console.show_error(error)
             errors[cell.id] = error
-    found = drifts(cells, hosting)
+    upstream = drifts(cells, hosting)
     edits = list(proposals({name: patch for cell in cells for name, patch in cell.patches.items()},
                            seen_in_wheels(workspace, done)))
     if options.json:
-        console.document(refresh_document(found, done, edits, errors))
+        console.document(refresh_document(upstream, done, edits, errors))
     else:
-        show_refresh(found, done, edits, errors)
+        show_refresh(upstream, done, edits, errors)
     return _code(errors)
 
 
 def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock, Series]:
     chosen = select(workspace.cells, options.cells)
     if len(chosen) != 1:
-        raise UsageError(f"{options.cells[0]} means {len(chosen)} cells", where="command line",
-                         next_step="name one")
+        raise UsageError(f"{options.cells[0]} matches {len(chosen)} cells, but this command takes "
+                         "one", where="command line", next_step="name one cell")
     lock = load_for(chosen[0], workspace.locks)
     series = _named(chosen[0], lock, options) or load_series(workspace, chosen[0], lock)
     return chosen[0], lock, _of_package(chosen[0], series, options)
@@ -201,8 +202,8 @@ def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
             continue
         source = _path(lock, wheel, cell, Store(workspace.cache))
         verdicts, revision = revise(wheel, source, candidates)
-        for word in require(cell.id, candidates, verdicts):
-            console.warn(word)
+        for warning in require(cell.id, candidates, verdicts):
+            console.warn(warning)
         if revision is not None:
             revisions.append((revision, source))
     for revision, source in revisions:  # all or none: every patch has been judged by now
@@ -211,7 +212,7 @@ def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
         console.info(f"{len(revision.changes)} files changed, {console.size(changed)}")
         console.out(str(path))
     if not revisions:
-        console.info(f"{cell.id} has no patch that changes a wheel; nothing is written")
+        console.info(f"no patch changes a wheel of {cell.id}; nothing was written")
     return 0
 
 
@@ -221,7 +222,7 @@ def _written(revision: Revision, source: Path, folder: Path) -> Path:
         return patched_wheel(revision, source, folder)
     except OSError as error:
         raise UsageError(f"the wheel cannot be written: {error.strerror}", where=str(folder),
-                         next_step="name another folder (--output)") from error
+                         next_step="name another folder: --output DIR") from error
 
 
 def _series(workspace: Workspace, options: argparse.Namespace) -> int:
@@ -230,8 +231,8 @@ def _series(workspace: Workspace, options: argparse.Namespace) -> int:
     name = _wheel_name(cell, options)
     done = commit_series(options.checkout, options.on, f"sparkyard/{cell.id}",
                          series.get(name, ()))
-    for word in done.words:
-        console.warn(word)
+    for warning in done.warnings:
+        console.warn(warning)
     console.table(f"branch {done.branch}", ("commit", "patch"), [
         (commit[:12], patch) for patch, commit in done.commits])
     return 0

@@ -1,4 +1,4 @@
-"""``sparkyard push``: locked images to the registry under immutable and ``-next`` tags."""
+"""``sparkyard push``: push the images of locked cells under immutable and ``-next`` tags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from builder import console
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import EngineError
+from builder.errors import EngineError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
@@ -20,13 +20,14 @@ from builder.workspace import Workspace, open_workspace
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser("push", help="push built images", description=__doc__)
-    parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
-    parser.add_argument("--base", help="take the cells on this base")
+    parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs")
+    parser.add_argument("--base", help="only cells on this base")
     parser.add_argument("--next", action="store_true",
-                        help="also push the -next candidate, if the image passed its smoke")
+                        help="also push the -next candidate; needs a passed smoke test")
     parser.add_argument("--since", default="", metavar="REF",
-                        help="measure the update against this image (default: the last candidate)")
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+                        help="measure the update against this image (default: the last -next)")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
 
 
@@ -40,8 +41,8 @@ def execute(options: argparse.Namespace) -> int:
         name = local_name(workspace.registry, cell)
         image = engine.inspect(name)
         if image is None:
-            raise EngineError("there is no image of this cell", where=name,
-                              next_step=f"run `sparkyard build {cell.id}`")
+            raise EngineError("this cell has no image on the engine", where=name,
+                              next_step="run " + command("build", cell.id))
         pushed = push_cell(workspace, engine, cell, image, options.since)
         candidate = (push_next(engine, image, name, records_folder(workspace.cache))
                      if options.next else "")
@@ -71,7 +72,7 @@ def show(results: Sequence[tuple[str, Pushed, str]]) -> None:
     """Print a row an image: what it is, and what an update to it costs."""
     rows = [(cell, pushed.reference.rpartition(":")[2], pushed.digest, console.size(pushed.size),
              (f"{console.size(pushed.to_pull)} in {len(pushed.missing)} of {len(pushed.layers)} "
-             "layers"), pushed.previous.rpartition(":")[2] or "nothing before it",
+             "layers"), pushed.previous.rpartition(":")[2] or "first image",
              "pushed" if candidate else "") for cell, pushed, candidate in results]
     console.table("pushed", ("cell", "tag", "manifest digest", "compressed", "an update pulls",
                              "from", "-next"), rows)

@@ -1,4 +1,4 @@
-"""What a machine still needs before it can build images: found facts in, frozen steps out.
+"""What a machine still needs before it can build images: detected facts in, frozen steps out.
 
 Debian 12's own ``docker.io`` (20.10) has no buildx. Debian 13's packages need only libc 2.34 and
 so install on Debian 12 too: they come from a source for ``trixie`` that is pinned below the
@@ -25,7 +25,7 @@ PIN_FILE = "/etc/apt/preferences.d/sparkyard-engine"
 
 @dataclass(frozen=True)
 class Host:
-    """What was found on this machine; versions are None where the thing does not answer."""
+    """What this machine has; versions are None for what does not work."""
 
     system: str  # "debian bookworm"
     machine: str  # "x86_64", "aarch64"
@@ -85,7 +85,7 @@ Action = Command | WriteFile | Unpack | Service | Emulate
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do, in words and as data."""
+    """One change: its title for people, and the action."""
 
     title: str
     action: Action
@@ -114,7 +114,7 @@ RELEASES = {"debian bookworm": BOOKWORM, "debian trixie": TRIXIE, "ubuntu noble"
 
 
 def plan(host: Host, cache: Path) -> tuple[Step, ...]:
-    """Return the missing steps in order; nothing for what already answers.
+    """Return the missing steps in order; none for what already works.
 
     Raises UsageError where packages are missing on a release that is not known here.
     """
@@ -168,9 +168,11 @@ def _packages(host: Host) -> tuple[str, ...]:
         wanted += release.tools
     if wanted and host.system not in RELEASES:
         raise UsageError(
-            f"{', '.join(wanted)} missing, and {host.system or 'this system'} is not known here",
+            f"missing: {', '.join(wanted)}; there are no instructions for "
+            f"{host.system or 'this system'}",
             where="/etc/os-release",
-            next_step=f"install them by hand; known are {', '.join(sorted(RELEASES))}")
+            next_step="install it with the system's own tools; supported: "
+                      + ", ".join(sorted(RELEASES)))
     return tuple(wanted)
 
 
@@ -180,12 +182,12 @@ def _install(host: Host, packages: tuple[str, ...]) -> list[Step]:
     steps = []
     if release and any(f"/{suite}" in package
                        for suite in release.suites for package in packages):
-        steps += [Step(f"apt source for {' and '.join(release.suites)}",
+        steps += [Step(f"add an apt source for {' and '.join(release.suites)}",
                        WriteFile(SOURCE_FILE, _source(host, release))),
-                  Step("pin it below the release's own packages",
+                  Step("give it a lower priority than the release's own packages",
                        WriteFile(PIN_FILE, _pins(release)))]
     apt = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-q")
-    steps.append(Step("read the package lists", Command((*apt, "update"))))
+    steps.append(Step("update the package lists", Command((*apt, "update"))))
     if packages:
         steps.append(Step(f"install {', '.join(packages)}", Command(
             (*apt, "install", "-y", "--no-install-recommends", *packages))))
@@ -197,8 +199,9 @@ def _source(host: Host, release: Release) -> str:
     source = next((entry for entry in host.sources if codename in entry.suites), None)
     uri = archive_uri(host.sources, codename)
     if source is None or uri is None:
-        raise EngineError(f"no apt source of this machine names {codename}", where="/etc/apt",
-                          next_step="restore the release's own apt sources")
+        raise EngineError(f"no apt source on this machine has the release {codename}",
+                          where="/etc/apt",
+                          next_step="restore the release's own apt sources in /etc/apt")
     keyring = f"Signed-By: {source.signed_by}\n" if source.signed_by else ""
     return (f"# Written by `sparkyard engine`: newer engine packages for {codename}.\n"
             f"Types: deb\nURIs: {uri}\nSuites: {' '.join(release.suites)}\nComponents: main\n"
@@ -217,14 +220,14 @@ def _start_engine(host: Host, cache: Path) -> Step:
 
 
 def _start_registry(host: Host, cache: Path, *, unpack: bool) -> list[Step]:
-    """Run an own registry: the packaged service asks for a password and listens everywhere."""
+    """Run a registry of our own: the packaged service needs a password and listens everywhere."""
     folder = services_folder(cache)
     program = host.registry_program or str(folder / "registry-program/usr/bin/docker-registry")
     config = folder / "registry.yml"
-    steps = [Step(f"registry for {host.registry_address}", WriteFile(
+    steps = [Step(f"write the configuration of a registry on {host.registry_address}", WriteFile(
         str(config), registry_config(host.registry_address, folder / "registry")))]
     if unpack:
-        steps.append(Step("fetch the registry program",
+        steps.append(Step("download the registry program",
                           Unpack("docker-registry", folder / "registry-program")))
     steps.append(Step(f"start a registry on {host.registry_address}", Service(
         (program, "serve", str(config)), folder / "registry.log", "registry")))

@@ -1,7 +1,7 @@
 """Bring up what builds need on a bare Debian or Ubuntu machine: engine, buildx, arm64, registry.
 
-Detect, plan (``builder.host_plan``), perform. A step is planned only for what does not answer,
-so a working engine is never touched and a killed run is simply run again.
+Detect, plan (``builder.host.plan``), perform. Steps are planned only for what does not work yet, so
+a working engine is never changed, and an interrupted run is completed by the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from builder import console, process
 from builder.debian.apt_sources import read_sources
 from builder.debian.resolve import KEYRING
-from builder.errors import EngineError
+from builder.errors import EngineError, command
 from builder.files import write_text
 from builder.host.plan import (
     BINFMT,
@@ -43,7 +43,7 @@ __all__ = ["detect", "perform", "registry_config", "summary"]
 def detect(registry: str, cache: Path) -> Host:
     """Find what this machine has; ``registry`` is an address with its name space.
 
-    Raises EngineError where an engine runs that this user may not speak to.
+    Raises EngineError where this user has no permission to use the engine that runs.
     """
     address = registry.split("/", 1)[0]
     local = address if address.startswith(LOOPBACK) else ""
@@ -62,7 +62,7 @@ def detect(registry: str, cache: Path) -> Host:
 
 
 def perform(steps: Sequence[Step], host: Host) -> None:
-    """Do the steps in order; raises EngineError, naming the log, where one does not get there."""
+    """Do the steps in order; raises EngineError, with the log, where a service does not start."""
     for number, step in enumerate(steps, 1):
         console.info(f"[{number}/{len(steps)}] {step.title}")
         match step.action:
@@ -79,14 +79,14 @@ def perform(steps: Sequence[Step], host: Host) -> None:
 
 
 def summary(host: Host) -> list[tuple[str, str]]:
-    """Return the rows of the closing table: what there is, and in which version."""
-    registry = host.registry_address or "not on this machine"
+    """Return the rows of the closing table: each part and its version."""
+    registry = host.registry_address or "on another machine"
     return [
         ("engine", host.engine or "missing"),
         ("buildx", host.buildx or "missing"),
         ("arm64", host.arm64 or "missing"),
         ("registry", registry if host.registry or not host.registry_address else "missing"),
-        ("tools for bases", "there" if host.rootfs_tools else "missing"),
+        ("tools for bases", "installed" if host.rootfs_tools else "missing"),
     ]
 
 
@@ -106,8 +106,8 @@ def registry_answers(address: str) -> bool:
         connection.close()
     if answer.getheader("Docker-Distribution-Api-Version") or answer.status in (200, 401):
         return True
-    raise EngineError(f"{address} is taken by something that is no registry", where=address,
-                      next_step="stop it, or choose another place: SPARKYARD_REGISTRY")
+    raise EngineError(f"the server at {address} is not a container registry", where=address,
+                      next_step="stop it, or choose another address: SPARKYARD_REGISTRY")
 
 
 def _system(os_release: Path) -> str:
@@ -130,9 +130,10 @@ def _engine_version() -> str | None:
     answer = process.run(["docker", "version", "--format", "{{.Server.Version}}"], check=False,
                          timeout=60)
     if "permission denied" in answer.stderr.lower():
-        raise EngineError("a Docker engine runs, but this user may not speak to it",
+        raise EngineError("this user has no permission to use the Docker engine",
                           where="/var/run/docker.sock",
-                          next_step="join its group: sudo usermod -aG docker $USER, log in again")
+                          next_step="add the user to the group: `sudo usermod -aG docker $USER`, "
+                          "then log in again")
     return answer.stdout.strip() or None if answer.returncode == 0 else None
 
 
@@ -201,8 +202,9 @@ def _start(service: Service, host: Host) -> None:
     end = time.monotonic() + READY_WITHIN_S
     while not _ready(service.ready, host):
         if time.monotonic() > end:
-            raise EngineError(f"{service.words[0]} does not answer", where=str(service.log),
-                              next_step="read that log; then run `nox -s engine` again")
+            raise EngineError(f"{service.words[0]} was started, but did not answer within "
+                              f"{READY_WITHIN_S:.0f} s", where=str(service.log),
+                              next_step=f"read this log, then run {command('engine')} again")
         time.sleep(0.3)
 
 
@@ -221,5 +223,5 @@ def _emulate() -> None:
         rule = emulation_rule(str(Path(emulator).resolve()))
         _root(["tee", f"{BINFMT}/register"], rule.encode())
     if _arm64(Path(BINFMT)) is None:
-        raise EngineError("the kernel does not run arm64 programs", where=BINFMT,
+        raise EngineError("the kernel cannot run arm64 programs", where=BINFMT,
                           next_step="install qemu-user-static, or build on an arm64 machine")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from builder import limits
 from builder.errors import PatchError
 from builder.patches.filepatch import Change, FilePatch, Hunk
 from builder.tarball import parents
@@ -109,8 +110,8 @@ def apply_files(files: Sequence[FilePatch], tree: Tree) -> Applied:
         moved += patched.moved
         total += len(patched.result.data)
         if total > RESULT_LIMIT:
-            raise PatchError(f"the patch would write more than {RESULT_LIMIT} bytes",
-                             where=file.new, next_step="take fewer paths of it")
+            raise PatchError(f"the patch would write more than {RESULT_LIMIT // limits.MB} MB",
+                             where=file.new, next_step="include fewer paths of it (`include`)")
         if file.change is not Change.DELETE:
             written[file.new] = patched.result
     changes = {**dict.fromkeys(gone), **written}
@@ -129,7 +130,7 @@ def _refuse(files: Sequence[FilePatch]) -> None:
             reason = "is changed twice"
         if reason:
             raise PatchError(f"{file.new} {reason}", where=file.new,
-                             next_step="leave the path out (`exclude`), or drop the patch")
+                             next_step="exclude the path (`exclude`), or remove the patch")
         sources |= {file.old} if consumed else set()
         targets |= set() if file.change is Change.DELETE else {file.new}
 
@@ -139,7 +140,7 @@ def _misplaced(written: Mapping[str, Blob | None], gone: set[str], tree: Tree
     """Yield the files that would stand where a folder is, or in a file as if it were one."""
     for path in written:
         if tree.read(path) is None and tree.is_folder(path):
-            yield Conflict(path, "is a folder")
+            yield Conflict(path, "is a folder in the wheel")
         for parent in parents(path):
             if parent in written or (parent not in gone and tree.read(parent) is not None):
                 yield Conflict(path, f"{parent} is a file")
@@ -157,7 +158,7 @@ class _Patched:
         assert before is not None
         data = self._text(file, before.data)
         if file.change is Change.DELETE and data and not self.conflicts:
-            self.conflicts.append(Conflict(file.old, "is to be deleted, but has other contents",
+            self.conflicts.append(Conflict(file.old, "is to be deleted, but its contents differ",
                                            found=_show(data.splitlines(keepends=True)[:5])))
         self.result = Blob(data, file.new_mode == "100755" if file.new_mode
                            else before.executable)
@@ -178,10 +179,10 @@ class _Patched:
 
 def _unready(file: FilePatch, tree: Tree, gone: set[str]) -> Iterator[Conflict]:
     if file.change is not Change.CREATE and tree.read(file.old) is None:
-        yield Conflict(file.old, "is not there")
+        yield Conflict(file.old, "does not exist")
     if file.change in (Change.CREATE, Change.RENAME, Change.COPY) and file.new not in gone \
             and tree.read(file.new) is not None:
-        yield Conflict(file.new, "is there already")
+        yield Conflict(file.new, "exists already")
 
 
 class Image:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from urllib3.exceptions import HTTPError
+
 from builder import labels as label
+from builder import limits
 from builder.errors import NetworkError
+from builder.limits import TooMuchError, bounded
 from builder.locking.lock import LockedPatch
 from builder.patches.diffs import digest_of
+from builder.text import redact
 
 if TYPE_CHECKING:
     from oras.client import OrasClient  # type: ignore[import-untyped]
@@ -25,6 +31,7 @@ MEDIA_TYPE = "text/x-diff"
 LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 # What requests and oras raise; the last three where a registry answers what oras did not foresee.
 RAISED = (OSError, ValueError, AttributeError, LookupError, TypeError)
+CHUNK_BYTES = 1 << 16
 TIMEOUT_S = (5.0, 30.0)  # to connect, and of silence
 
 
@@ -41,8 +48,9 @@ def push(registry: str, sha256: str, data: bytes, origin: LockedPatch | None = N
     name = reference(registry, sha256)
     if _is_tagged(registry, name, sha256) and pull(registry, sha256) is not None:
         return name
-    refused = NetworkError("the registry does not take the patch", where=name,
-                           next_step="is it there, and are you logged in to it?")
+    refused = NetworkError("the registry did not accept the patch", where=redact(name),
+                           next_step="check that the registry runs and that you are logged in to "
+                           "it: `docker login REGISTRY`")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{sha256}.diff")
         path.write_bytes(data)
@@ -70,9 +78,11 @@ def pull(registry: str, sha256: str) -> bytes | None:
         client = _client(registry)
         container = client.get_container(f"{registry}/{REPOSITORY}")
         client.auth.load_configs(container)
-        reply = client.get_blob(container, f"sha256:{sha256}")
-        data: bytes = reply.content
-    except RAISED:
+        with client.get_blob(container, f"sha256:{sha256}", stream=True) as reply:
+            # read1 returns what has come: read would wait for a whole piece, however slow.
+            pieces = iter(partial(reply.raw.read1, CHUNK_BYTES), b"")
+            data = b"".join(bounded(pieces, limits.PATCH_BYTES, limits.HOSTING_S))
+    except (*RAISED, TooMuchError, HTTPError):
         return None
     return data if reply.status_code == 200 and digest_of(data) == sha256 else None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from builder import limits
 from builder.errors import PatchError
 from builder.patches.filepatch import Change, FilePatch, Hunk
 from builder.tarball import why_not
@@ -30,8 +31,8 @@ def parse_diff(data: bytes, name: str = "patch") -> tuple[FilePatch, ...]:
     Raises PatchError for what is too large, damaged, empty, or would leave the tree.
     """
     if len(data) > SIZE_LIMIT:
-        raise PatchError(f"the diff has {len(data)} bytes, more than the {SIZE_LIMIT} allowed",
-                         where=name, next_step="take fewer paths of it, or lock a smaller one")
+        raise PatchError(f"the diff is larger than {SIZE_LIMIT // limits.MB} MB",
+                         where=name, next_step="use a smaller one, or include fewer paths of it")
     return _Reader(data, name).files()
 
 
@@ -64,10 +65,9 @@ class _Reader:
         return tuple(found)
 
     def _refuse(self, reason: str) -> PatchError:
-        return PatchError(f"the diff cannot be used: {reason}",
+        return PatchError(f"not a usable git diff: {reason}",
                           where=f"{self._name}: line {min(self._at + 1, len(self._lines))}",
-                          next_step="fetch it again, or take it from its repository with "
-                          "`git diff`")
+                          next_step="export it again, from its repository with `git diff`")
 
     def _peek(self) -> bytes:
         return self._lines[self._at] if self._at < len(self._lines) else b""

@@ -67,9 +67,9 @@ def find(cache: Path, sha256: str) -> bytes | None:
 def cache_errors(cache: Path) -> Iterator[None]:
     """Turn what the operating system says about the cache in the block into words for people."""
     try:
-        with disk_errors(cache, "while patches were looked after"):
+        with disk_errors(cache, "while patches were read or kept"):
             yield
     except OSError as error:
         raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),
-                         next_step="remove patches/ in it, or set SPARKYARD_CACHE to a folder of "
-                         "yours") from error
+                         next_step="check its permissions, or set SPARKYARD_CACHE to a folder that "
+                         "you can write to") from error

@@ -49,7 +49,7 @@ def drift(name: str, patch: Patch, hosting: Hosting) -> Drift:
     """Ask what became of a patch; one that cannot be asked for says why."""
     if patch.kind is not Kind.PULL:
         return Drift(name=name, source=patch.id, state="fixed",
-                     detail="it names commits, or lies in the checkout")
+                     detail="it names commits, or is a file of the checkout")
     assert patch.repository is not None
     assert patch.pull is not None
     try:
@@ -68,7 +68,7 @@ def _state(repository: str, number: int, pull: Pull, hosting: Hosting) -> tuple[
     if pull.state == "closed":
         texts = [pull.body, *(one.body for one in hosting.comments(repository, number))]
         other = successor(texts, number)
-        return "closed", f"superseded by #{other}" if other else "nothing says why"
+        return "closed", f"superseded by #{other}" if other else "no reason given"
     return "open", pull.title
 
 

@@ -89,8 +89,9 @@ class FilePatch:
     def reversed(self) -> FilePatch:
         """Return what undoes this; raises PatchError for a copy, of which git keeps no source."""
         if self.change is Change.COPY:
-            raise PatchError("a copied file cannot be taken back exactly", where=self.new,
-                             next_step="give the revert as a diff of its own")
+            raise PatchError("a patch that copies a file cannot be reverted exactly",
+                             where=self.new,
+                             next_step="provide the revert as a diff of its own (`file`)")
         opposite = {Change.CREATE: Change.DELETE, Change.DELETE: Change.CREATE}
         return FilePatch(opposite.get(self.change, self.change), self.new, self.old,
                          self.new_mode, self.old_mode,

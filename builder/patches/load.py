@@ -12,7 +12,7 @@ from pathlib import Path
 from builder import console
 from builder import labels as label
 from builder.engine.client import ImageFacts
-from builder.errors import IntegrityError, LockError, PatchError
+from builder.errors import IntegrityError, LockError, PatchError, command
 from builder.indexes.http import SourceError
 from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, LockedPatch, load_for
@@ -51,9 +51,9 @@ def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = 
         patch = cell.patches[locked.name]
         data, why = _bytes(workspace, cell, patch, locked, ask)
         if strict and data is None and locked.sha256:
-            raise PatchError(f"patch {locked.source} is locked and cannot be had: {why}",
-                             where=cell.id, next_step="try again with the network, or name the "
-                             "registry that has the image (SPARKYARD_REGISTRY)")
+            raise PatchError(f"the locked patch {locked.source} is not available: {why}",
+                             where=cell.id, next_step="connect to the network and try again, or "
+                             "name the registry that has the image: SPARKYARD_REGISTRY")
         series.setdefault(locked.wheel, []).append(candidate(locked, patch, data, why))
     return series
 
@@ -80,7 +80,7 @@ def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch, 
         try:
             data = _of_upstream(ask(), patch, locked)
         except SourceError as failure:
-            return None, f"neither the registry nor upstream has its bytes: {failure.reason}"
+            return None, f"neither the registry nor upstream provided it: {failure.reason}"
     keep(workspace.cache, data)
     return data, ""
 
@@ -88,10 +88,10 @@ def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch, 
 def _of_file(root: Path, cell: Cell, patch: Patch, locked: LockedPatch) -> bytes:
     data = read_file(root, patch, locked.name)
     if digest_of(data) != locked.sha256:
-        raise PatchError("the patch file is not what is locked\n"
+        raise PatchError("the patch file has changed since it was locked\n"
                          f"  locked {locked.sha256}\n  now    {digest_of(data)}",
                          where=patch.file or "",
-                         next_step=f"`sparkyard patch refresh {cell.id}` accepts it")
+                         next_step="accept it with " + command("patch", "refresh", cell.id))
     return data
 
 
@@ -101,7 +101,8 @@ def _of_upstream(hosting: Hosting, patch: Patch, locked: LockedPatch) -> bytes:
     if digest_of(data) != locked.sha256:
         raise IntegrityError(f"patch {locked.source}", expected=locked.sha256,
                              actual=digest_of(data), next_step="upstream serves other bytes for "
-                             "the same commits; `sparkyard patch refresh` accepts them")
+                             "the same commits; accept them with "
+                             + command("patch", "refresh"))
     return data
 
 
@@ -114,8 +115,8 @@ def push_patches(workspace: Workspace, cell: Cell, image: ImageFacts) -> tuple[s
     for sha256 in filter(None, image.labels.get(label.PATCHES, "").split(",")):
         locked, data = _of_image(workspace, cell, sha256)
         if data is None:
-            console.warn(f"{cell.id}: the bytes of patch sha256:{sha256} are nowhere; the image is "
-                         "pushed without them beside it")
+            console.warn(f"{cell.id}: the patch sha256:{sha256} is not available any more; only "
+                         "the image is pushed")
             continue
         names.append(artifact.push(workspace.registry, sha256, data, locked))
     return tuple(names)

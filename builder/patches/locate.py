@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from builder import limits
 from builder.errors import PatchError
 from builder.indexes.http import SourceError
 from builder.locking.lock import LockedPatch
@@ -64,7 +65,7 @@ def ends_of(patch: Patch, hosting: Hosting) -> Ends:
 
 def _ends_of_commit(commit: Commit) -> Ends:
     if not commit.parents:
-        raise SourceError("the commit has no parent to compare with", retry=False)
+        raise SourceError("the commit has no parent to compare it with", retry=False)
     return Ends(commit.parents[0].sha, commit.sha)
 
 
@@ -74,7 +75,7 @@ def _ends_of_pull(repository: str, number: int, hosting: Hosting) -> Ends:
         head = pull.head.sha
         return Ends(hosting.merge_base(repository, pull.base.sha, head), head)
     if pull.merge_commit is None:
-        raise SourceError("it is merged, but no commit is named that it became", retry=False)
+        raise SourceError("it is merged, but the service names no merge commit", retry=False)
     merge = hosting.commit(repository, pull.merge_commit)
     if pull.commits > 1 and len(merge.parents) == 1 and \
             merge.commit == hosting.commit(repository, pull.head.sha).commit:
@@ -98,10 +99,10 @@ def read_file(root: Path, patch: Patch, name: str) -> bytes:
     """Return a patch file of the checkout in normal form; raises PatchError."""
     path = root / (patch.file or "")
     try:
-        data = normal_form(path.read_bytes())
+        data = normal_form(limits.read_file(path, limits.PATCH_BYTES, "patch"))
     except OSError as error:
         raise PatchError(f"the patch file cannot be read: {error.strerror}",
                          where=f"matrix.toml: patches.{name}.file",
-                         next_step=f"put it to {patch.file}") from error
+                         next_step=f"create {patch.file}, or correct the path") from error
     parse_diff(data, patch.file or "")
     return data

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from builder import console
-from builder.errors import PatchError
+from builder.errors import PatchError, command
 from builder.locking.lock import Lock, LockedPatch, patches_for
 from builder.matrix.cells import Cell
 from builder.matrix.patch import Patch
@@ -31,16 +31,16 @@ def lock_patches(cell: Cell, lock: Lock, previous: Sequence[LockedPatch], root: 
         # By origin: who mends a glob or a name does not thereby accept what was pushed meanwhile.
         old = before.get((now.source, now.wheel))
         if old is not None and old.sha256 and not now.sha256:
-            console.warn(f"{cell.id}: {patch.id} stays as locked: {now.why}")
+            console.warn(f"{cell.id}: {patch.id} cannot be checked and stays as locked: {now.why}")
             now = old.model_copy(update={"name": now.name, "intent": now.intent})
         elif old is not None and not accept and (change := moved_since(old, now)):
             moved.append(change)
         found.append(now)
         _say(cell, patch, now)
     if moved:
-        raise PatchError("patches are no longer what is locked\n" + "\n".join(moved),
-                         where=cell.id, next_step="look at what changed upstream, then run "
-                         f"`sparkyard patch refresh {cell.id}` to accept it")
+        raise PatchError("patches have changed since they were locked\n" + "\n".join(moved),
+                         where=cell.id, next_step="review what changed upstream, then accept it "
+                         f"with {command('patch', 'refresh', cell.id)}")
     return lock.model_copy(update={"patches": tuple(found)})
 
 
@@ -48,9 +48,9 @@ def moved_since(old: LockedPatch, now: LockedPatch) -> str:
     """Return how a patch differs from what is locked, old above new; nothing where it does not."""
     if not old.sha256 or (old.sha256, old.head) == (now.sha256, now.head):
         return ""
-    what = ("its head moved, the change is the same" if old.sha256 == now.sha256 else
-            "its head moved, and the change with it" if old.head != now.head else
-            "its bytes are other ones")
+    what = ("its head moved, but the change is the same" if old.sha256 == now.sha256 else
+            "its head moved, and the change is different" if old.head != now.head else
+            "its bytes changed")
     lines = [f"{now.source}: {what}"]
     rows = [("head", old.head, now.head), ("base", old.base, now.base),
             ("diff", old.sha256, now.sha256)]

@@ -44,8 +44,8 @@ def make_overlay(published: WheelLayers, revision: Revision, layout: Layout, sto
     PatchError for a revision that deletes, and for a module that is no Python any more.
     """
     if revision.deletes:
-        raise PatchError("a deletion cannot lie in a layer", where=revision.wheel.file,
-                         next_step="repack the wheel")
+        raise PatchError("a layer cannot delete a file of the layer below",
+                         where=revision.wheel.file, next_step="repack the wheel instead")
     keys = [key_of(kind, layout.python, published.metadata.digest, *revision.key)
             for kind in ("overlay", "overlay metadata")]
     files, metadata = (store.find_layer(key) for key in keys)
@@ -74,8 +74,8 @@ def _bytecode(sources: Mapping[str, File], layout: Layout, compiler: BytecodeCom
     made = []
     for file, data in zip(modules, compiled, strict=True):
         if not data:
-            raise PatchError("the patched module does not compile", where=file.path,
-                             next_step="drop the patch, or the one before it")
+            raise PatchError("the patched file is not valid Python", where=file.path,
+                             next_step="correct or remove the last patch that changes it")
         made.append(in_memory(cached_path(file.path, layout), data))
     return made
 

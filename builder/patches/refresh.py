@@ -1,4 +1,4 @@
-"""``patch refresh``: accept what patches are upstream now, cell by cell, and say what to mend."""
+"""``patch refresh``: lock the patches as they are upstream now, cell by cell, and propose edits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from builder.errors import LockError, UsageError
+from builder.errors import LockError, UsageError, command
 from builder.locking.lock import Lock, lock_path, patches_for, read_lock, write_lock
 from builder.matrix.cells import Cell
 from builder.patches.diffs import cache_errors
@@ -37,8 +37,8 @@ def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
     """
     old = read_lock(lock_path(workspace.locks, cell))
     if old.intent != cell.intent_digest:
-        raise LockError("the matrix entry has changed since this lock was made", where=cell.id,
-                        next_step=f"run `sparkyard lock {cell.id}`")
+        raise LockError("the lock is stale: the matrix entry has changed since it was made",
+                        where=cell.id, next_step="run " + command("lock", cell.id))
     new = lock_patches(cell, old, old.patches, workspace.root, hosting, workspace.cache,
                        accept=True)
     before = {(patch.source, patch.wheel): patch for patch in old.patches}
@@ -55,7 +55,7 @@ def _write(workspace: Workspace, lock: Lock) -> None:
     except OSError as error:
         raise UsageError(f"the lock cannot be written: {error.strerror}",
                          where=str(lock_path(workspace.locks, lock.cell)),
-                         next_step="see to the folder of the locks") from error
+                         next_step="check the permissions of the folder locks/") from error
 
 
 def drifts(cells: Sequence[Cell], hosting: Hosting) -> list[Drift]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from builder import labels as label
-from builder.errors import PatchError
+from builder.errors import PatchError, command
 from builder.layers.distinfo import Row, fingerprint
 from builder.locking.lock import Lock, LockedWheel
 from builder.patches.apply import Blob
@@ -72,7 +72,7 @@ class Revision:
         changed, count = _FIELD.subn(f"Version: {self.version}".encode(), head, count=1)
         if count != 1:
             raise PatchError("the wheel's METADATA has no version", where=self.wheel.file,
-                             next_step="lock another wheel")
+                             next_step="lock another version of the wheel")
         return changed + blank + body
 
     def rows(self, record: Sequence[Row], fresh: Mapping[str, bytes],
@@ -103,9 +103,9 @@ def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:
     for name, version in versions.items():
         wheel = lock.wheel(name)
         if wheel is None or not version.startswith(patched_version(wheel.version, ())):
-            raise PatchError(f"the image is labelled with {name} {version}, the lock has "
+            raise PatchError(f"the image's label says {name} {version}, but the lock has "
                              f"{wheel.version if wheel else 'none'}", where=lock.cell,
-                             next_step=f"run `sparkyard build {lock.cell}`")
+                             next_step="run " + command("build", lock.cell))
     return lock.model_copy(update={"wheels": tuple(
         wheel.model_copy(update={"version": versions.get(wheel.name, wheel.version)})
         for wheel in lock.wheels)})

@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 
 from builder.patches.filepatch import FilePatch
 
-LEAVE = ("tests/*", "test/*", "*/tests/*", "docs/*", "doc/*", "examples/*", "benchmarks/*", ".*",
-         "*.md", "*.rst")
+EXCLUDED_BY_DEFAULT = ("tests/*", "test/*", "*/tests/*", "docs/*", "doc/*", "examples/*",
+                       "benchmarks/*", ".*", "*.md", "*.rst")
 COMPILED = ("csrc/*", "*/csrc/*", "cmake/*", "CMakeLists.txt", "*/CMakeLists.txt", "setup.py",
             "setup.cfg", "pyproject.toml", "rust/*", "Cargo.toml", "*.cu", "*.cuh", "*.cpp",
             "*.cc", "*.c", "*.h", "*.hpp", "*.cmake", "*.rs", "*.pyx")
@@ -29,18 +29,18 @@ class Scope:
     left_out: tuple[str, ...]
 
 
-def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequence[str] = (),
-             leave: Sequence[str] = ()) -> Scope:
+def scope_of(files: Sequence[FilePatch], packages: frozenset[str], include: Sequence[str] = (),
+             exclude: Sequence[str] = ()) -> Scope:
     """Sort the files of a diff for a wheel whose top folders are ``packages``.
 
-    With ``take`` only what its globs match remains; ``leave`` comes beside the default. A glob's
+    With ``include`` only what its globs match remains; ``exclude`` adds to the default. A glob's
     ``*`` matches slashes. A rename counts with both its paths.
     """
     chosen: list[FilePatch] = []
     compiled: list[str] = []
     left_out: list[str] = []
     for file in files:
-        if all(is_left(path, take, leave) for path in file.paths):
+        if all(is_excluded(path, include, exclude) for path in file.paths):
             left_out += file.paths
         elif any(_matches(path, COMPILED) for path in file.paths):
             compiled += file.paths
@@ -51,19 +51,20 @@ def scope_of(files: Sequence[FilePatch], packages: frozenset[str], take: Sequenc
     return Scope(tuple(chosen), tuple(compiled), tuple(left_out))
 
 
-def whole_scope(files: Sequence[FilePatch], take: Sequence[str] = (), leave: Sequence[str] = ()
+def whole_scope(files: Sequence[FilePatch], include: Sequence[str] = (), exclude: Sequence[str] = ()
                 ) -> Scope:
     """Sort the files of a diff for a checkout, where all that is not left out can be patched."""
-    left = [file for file in files if all(is_left(path, take, leave) for path in file.paths)]
-    return Scope(tuple(file for file in files if file not in left), (),
-                 tuple(path for file in left for path in file.paths))
+    excluded = [file for file in files
+                if all(is_excluded(path, include, exclude) for path in file.paths)]
+    return Scope(tuple(file for file in files if file not in excluded), (),
+                 tuple(path for file in excluded for path in file.paths))
 
 
-def is_left(path: str, take: Sequence[str], leave: Sequence[str]) -> bool:
-    """Say whether a path is left out: by ``leave``, or by default unless ``take`` names it."""
-    if _matches(path, leave):
+def is_excluded(path: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Say whether a path is left out: by ``exclude``, or by default unless ``include`` names it."""
+    if _matches(path, exclude):
         return True
-    return not _matches(path, take) if take else _matches(path, LEAVE)
+    return not _matches(path, include) if include else _matches(path, EXCLUDED_BY_DEFAULT)
 
 
 def _matches(path: str, globs: Sequence[str]) -> bool:

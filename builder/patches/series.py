@@ -22,6 +22,7 @@ from builder.errors import PatchError, UsageError
 from builder.patches.apply import Blob, Layered
 from builder.patches.scope import whole_scope
 from builder.patches.status import Candidate, Standing, judge_one, require
+from builder.text import redact, visible
 
 IDENTITY = {"GIT_AUTHOR_NAME": "sparkyard", "GIT_AUTHOR_EMAIL": "sparkyard@localhost",
             "GIT_COMMITTER_NAME": "sparkyard", "GIT_COMMITTER_EMAIL": "sparkyard@localhost"}
@@ -34,7 +35,7 @@ class Committed:
 
     branch: str
     commits: tuple[tuple[str, str], ...]
-    words: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 class CommitTree:
@@ -51,7 +52,7 @@ class CommitTree:
             return None
         if not isinstance(found, GitBlob) or found.mode not in (REGULAR, EXECUTABLE):
             raise PatchError(f"{path} is a symbolic link or a submodule", where=path,
-                             next_step="leave the path out (`exclude`), or drop the patch")
+                             next_step="exclude the path (`exclude`), or remove the patch")
         return Blob(found.data_stream.read(), found.mode == EXECUTABLE)
 
     def is_folder(self, path: str) -> bool:
@@ -77,18 +78,18 @@ def commit_series(checkout: Path, base: str, branch: str, series: Sequence[Candi
         start = _commit(repo, base)
         tree, parent = CommitTree(start), start.hexsha
         done = Layered(tree)
-        commits, words = [], []
+        commits, warnings = [], []
         for candidate in series:
-            scoped = partial(whole_scope, take=candidate.take, leave=candidate.leave)
+            scoped = partial(whole_scope, include=candidate.include, exclude=candidate.exclude)
             verdict, changes = judge_one(candidate, scoped, tree, done)
-            words += require(branch, [candidate], [verdict])
+            warnings += require(branch, [candidate], [verdict])
             if verdict.standing is Standing.APPLIES:
                 done.add(changes)
                 parent = _write(repo, parent, changes, candidate.id, start.committed_date)
                 commits.append((candidate.id, parent))
         _require_free(repo, branch, parent)
         repo.git.update_ref(f"refs/heads/{branch}", parent)
-    return Committed(branch, tuple(commits), tuple(words))
+    return Committed(branch, tuple(commits), tuple(warnings))
 
 
 def _require_free(repo: Repo, branch: str, tip: str) -> None:
@@ -96,12 +97,13 @@ def _require_free(repo: Repo, branch: str, tip: str) -> None:
     name = f"refs/heads/{branch}"
     if f"branch {name}" in repo.git.worktree("list", "--porcelain").splitlines():
         raise UsageError(f"the branch {branch} is checked out", where=str(repo.working_dir),
-                         next_step="switch to another one first")
+                         next_step="switch to another branch first")
     here = next((head for head in repo.heads if head.path == name), None)
     if here and here.commit.committer.email != IDENTITY["GIT_COMMITTER_EMAIL"] and \
             not repo.is_ancestor(here.commit, repo.commit(tip)):
-        raise UsageError(f"the branch {branch} has commits of yours", where=str(repo.working_dir),
-                         next_step="rename it: it would be replaced")
+        raise UsageError(f"the branch {branch} has commits that are not from this command",
+                         where=str(repo.working_dir),
+                         next_step="rename that branch, since this command would replace it")
 
 
 def _write(repo: Repo, parent: str, changes: Mapping[str, Blob | None], subject: str,
@@ -131,21 +133,22 @@ def _hash_object(repo: Repo, scratch: Path, data: bytes) -> str:
 
 @contextmanager
 def _opened(checkout: Path) -> Iterator[Repo]:
-    """Open a checkout; what git refuses in the block is a UsageError with git's own words."""
+    """Open a checkout; what git rejects in the block is a UsageError with git's own message."""
     try:
         with Repo(checkout) as repo:
             # The one library for it reads sha1 names only.
             if repo.git.rev_parse("--show-object-format") != "sha1":
-                raise UsageError("the checkout names its objects by sha256", where=str(checkout),
-                                 next_step="clone the sources as upstream has them")
+                raise UsageError("checkouts with sha256 object names are not supported",
+                                 where=str(checkout), next_step="clone it from upstream")
             yield repo
     except (InvalidGitRepositoryError, NoSuchPathError) as error:
-        raise UsageError("there is no git checkout", where=str(checkout),
-                         next_step="clone the sources there") from error
+        raise UsageError("this is not a git checkout", where=str(checkout),
+                         next_step="clone the sources into this folder") from error
     except GitCommandError as error:
-        said = error.stderr.strip().removeprefix("stderr: ").strip("'")
-        raise UsageError(f"git refuses: {said}", where=str(checkout),
-                         next_step="see to the checkout, then run the same again") from error
+        message = error.stderr.strip().removeprefix("stderr: ").strip("'")
+        raise UsageError(f"git failed: {redact(visible(message))}", where=str(checkout),
+                         next_step="repair the checkout, then run the same command again"
+                         ) from error
 
 
 def _commit(repo: Repo, name: str) -> Commit:
@@ -153,4 +156,4 @@ def _commit(repo: Repo, name: str) -> Commit:
         return repo.commit(name)
     except (BadName, ValueError, GitCommandError) as error:
         raise UsageError(f'the checkout has no commit "{name}"', where=str(repo.working_dir),
-                         next_step="fetch its tags") from error
+                         next_step="fetch it: `git fetch --tags`") from error

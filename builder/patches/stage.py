@@ -42,15 +42,15 @@ NO_SERIES: Series = MappingProxyType({})
 class Patched:
     """A cell with its patches: the wheels that the layers are made of, with their lock.
 
-    ``versions`` are those of the patched distributions, ``words`` what is to be said about
-    patches that were left out, ``overlay`` goes to ``make_layers``.
+    ``versions`` are those of the patched distributions, ``warnings`` say which patches were left
+    out and why, ``overlay`` goes to ``make_layers``.
     """
 
     wheels: FetchedWheels
     overlay: Overlay = no_overlay
     versions: Mapping[str, str] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
-    words: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -70,14 +70,15 @@ def apply_series(wheels: FetchedWheels, series: Series, store: Store) -> Patched
     lock = wheels.lock
     revisions: dict[str, Revision] = {}
     verdicts: list[Verdict] = []
-    words: list[str] = []
+    warnings: list[str] = []
     for name, candidates in sorted(series.items()):
         wheel = lock.wheel(name)
         if wheel is None:
-            raise PatchError(f"patches are declared for {name}, which the cell does not have",
-                             where=lock.cell, next_step="restrict the patch to other cells")
+            raise PatchError(f"patches are declared for {name}, but the lock has no wheel of it",
+                             where=lock.cell, next_step="restrict them in the matrix "
+                             "(`images`, `versions`)")
         found, revision = revise(wheel, wheels.paths[wheel], candidates)
-        words += require(lock.cell, candidates, found)
+        warnings += require(lock.cell, candidates, found)
         verdicts += found
         if revision:
             revisions[name] = revision
@@ -86,7 +87,7 @@ def apply_series(wheels: FetchedWheels, series: Series, store: Store) -> Patched
     over = {name: revision for name, revision in revisions.items() if not revision.deletes}
     return Patched(_replaced(wheels, repacked), overlay_of(over, store) if over else no_overlay,
                    {name: revision.version for name, revision in revisions.items()},
-                   tuple(verdicts), tuple(words))
+                   tuple(verdicts), tuple(warnings))
 
 
 def revise(wheel: LockedWheel, path: Path, series: Sequence[Candidate]
@@ -121,7 +122,8 @@ def patched_wheel(revision: Revision, source: Path, folder: Path) -> Path:
 def _origin(candidate: Candidate) -> dict[str, object]:
     assert candidate.diff is not None
     return {"id": candidate.id, "sha256": hashlib.sha256(candidate.diff).hexdigest(),
-            "undo": candidate.undo, "take": list(candidate.take), "leave": list(candidate.leave)}
+            "undo": candidate.undo, "include": list(candidate.include),
+            "exclude": list(candidate.exclude)}
 
 
 def _repack(revision: Revision, wheels: FetchedWheels, store: Store

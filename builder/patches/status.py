@@ -16,14 +16,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from builder.errors import PatchError
+from builder.errors import PatchError, command
 from builder.files import write_text
 from builder.model import Frozen
 from builder.patches.apply import Applied, Blob, Conflict, Layered, Tree, apply_files
 from builder.patches.diff import parse_diff
 from builder.patches.diffs import cache_errors
 from builder.patches.filepatch import FilePatch, reverse
-from builder.patches.scope import COMPILED, LEAVE, Scope, scope_of
+from builder.patches.scope import COMPILED, EXCLUDED_BY_DEFAULT, Scope, scope_of
 from builder.patches.superseded import is_met
 from builder.patches.wheel_tree import WheelTree, open_tree
 
@@ -57,15 +57,15 @@ class Candidate:
     diff: bytes | None
     required: bool = True
     undo: bool = False
-    take: tuple[str, ...] = ()
-    leave: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     why: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
         """Return what its standing depends on, beside the wheel."""
         digest = None if self.diff is None else hashlib.sha256(self.diff).hexdigest()
-        return self.id, digest, self.undo, self.take, self.leave
+        return self.id, digest, self.undo, self.include, self.exclude
 
 
 class Verdict(Frozen):
@@ -102,8 +102,8 @@ def judge(tree: WheelTree, series: Sequence[Candidate]) -> Judged:
     done = Layered(tree)
     verdicts: list[Verdict] = []
     for candidate in series:
-        scoped = partial(scope_of, packages=tree.packages, take=candidate.take,
-                         leave=candidate.leave)
+        scoped = partial(scope_of, packages=tree.packages, include=candidate.include,
+                         exclude=candidate.exclude)
         verdict, changes = judge_one(candidate, scoped, tree, done)
         verdicts.append(verdict)
         done.add(changes)
@@ -131,7 +131,7 @@ def standings(wheel: Path, sha256: str, series: Sequence[Candidate], cache: Path
 
 def series_key(sha256: str, series: Sequence[Candidate]) -> str:
     """Return the digest of all that the verdicts of a series depend on."""
-    text = json.dumps([FORMAT, LEAVE, COMPILED, sha256, [one.key for one in series],
+    text = json.dumps([FORMAT, EXCLUDED_BY_DEFAULT, COMPILED, sha256, [one.key for one in series],
                        [one.why for one in series if one.why]])
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -149,14 +149,15 @@ def failed(series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> list[Ver
 
 
 def require(cell: str, series: Sequence[Candidate], verdicts: Sequence[Verdict]) -> list[str]:
-    """Raise PatchError when a required patch does not apply; else return a word on each other."""
-    found = failed(series, verdicts)
-    if found:
+    """Raise PatchError when a required patch does not apply; return a warning for each left out."""
+    fatal = failed(series, verdicts)
+    if fatal:
         raise PatchError("a required patch does not apply\n"
-                         + "\n".join(verdict.line for verdict in found), where=cell,
-                         next_step="see `sparkyard patch status`; drop the patch, restrict it to "
-                         "other versions, or mark it optional")
-    return [f"patch {verdict.id} left out: {verdict.why}"
+                         + "\n".join(verdict.line for verdict in fatal), where=cell,
+                         next_step=f"see {command('patch', 'status', cell)}; then remove the "
+                         "patch, restrict it to other versions (`versions`), or mark it optional "
+                         "(`required = false`)")
+    return [f"patch {verdict.id} is left out: {verdict.why}"
             for verdict in verdicts if verdict.standing is not Standing.APPLIES]
 
 
@@ -168,7 +169,7 @@ def judge_one(candidate: Candidate, scoped: Callable[[Sequence[FilePatch]], Scop
     """
     if candidate.diff is None:
         return Verdict(id=candidate.id, standing=Standing.UNRESOLVED,
-                       detail=candidate.why or "its bytes cannot be had"), {}
+                       detail=candidate.why or "its bytes are not available"), {}
     try:
         scope = scoped(parse_diff(candidate.diff, candidate.id))
         standing, detail, applied = _standing(candidate, scope, tree, done)
@@ -185,7 +186,7 @@ def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
     if scope.compiled:
         return Standing.COMPILE, f"it touches {', '.join(scope.compiled[:3])}", Applied()
     if not scope.files:
-        return Standing.CONFLICT, "nothing of it remains, all its files are left out", Applied()
+        return Standing.CONFLICT, "nothing of it remains: all its files are excluded", Applied()
     files = reverse(scope.files) if candidate.undo else scope.files
     applied, undone = apply_files(files, done), _undone(files, tree)
     # Repeated lines can let a patch go in twice: of two ways that work, the nearer one is meant.
@@ -194,9 +195,9 @@ def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
     if not applied.conflicts:
         return Standing.APPLIES, _moved("", applied), applied
     if _undone(files, done):
-        return Standing.SUPERSEDED, "an earlier patch of the series brings it", applied
+        return Standing.SUPERSEDED, "an earlier patch of the series contains it", applied
     if is_met(files, tree):
-        return Standing.SUPERSEDED, "the sources have its lines, in another form", applied
+        return Standing.SUPERSEDED, "the sources have its lines in another form", applied
     count = len(applied.conflicts)
     return Standing.CONFLICT, f"in {count} place{'' if count == 1 else 's'}", applied
 

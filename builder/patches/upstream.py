@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import TypeVar
@@ -20,16 +21,17 @@ from urllib.parse import quote
 import requests
 from pydantic import TypeAdapter, ValidationError
 
-from builder import console
+from builder import console, limits
 from builder.files import write_text
-from builder.indexes.http import Client, Pace, SourceError, chunks, retry_after, with_retries
+from builder.indexes.http import Client, Pace, SourceError, failures, retry_after, with_retries
 from builder.indexes.settings import Sources
+from builder.limits import TooMuchError, bounded
 from builder.patches.answers import Comment, Commit, Comparison, Pull, Release
 from builder.patches.diffs import cache_errors, digest_of, find, keep
 
 API = "https://api.github.com"  # GITHUB_API_URL overrides it, as in GitHub's own workflows
 JSON, DIFF = "application/vnd.github+json", "application/vnd.github.diff"
-SIZE_LIMIT = 64_000_000  # bytes of one answer; a diff may have 32 MB (patches.diff)
+CHUNK_BYTES = 1 << 16
 PATIENCE_S = 60.0  # a rate limit that ends later is reported, not waited for
 LONGEST_S = 86_400.0  # whatever a server says, no limit is told to last longer
 PACE = Pace(attempts=4, longest_s=PATIENCE_S)
@@ -104,7 +106,7 @@ class Hosting:
         try:
             return TypeAdapter(form).validate_python(json.loads(self._get(path, JSON)))
         except ValidationError as error:
-            raise SourceError("its answer is not what its API describes", retry=False) from error
+            raise SourceError("its answer does not match its API", retry=False) from error
         except ValueError as error:
             raise SourceError("its answer is not JSON", retry=False) from error
 
@@ -127,7 +129,7 @@ class Hosting:
             return with_retries(lambda: self._ask(path, accept), self._pace, threading.Event())
         except RateLimitError as failure:
             until = datetime.fromtimestamp(time() + failure.until_s, UTC)
-            console.warn("the hosting service of patches wants no more questions before "
+            console.warn("the rate limit of the patch hosting service is used up until "
                          f"{until:%Y-%m-%d %H:%M} UTC")
             self._away = failure
             return failure
@@ -160,7 +162,7 @@ class Hosting:
         if not self._token:
             return {}
         if not (self._token.isascii() and self._token.isprintable()):
-            raise SourceError("GITHUB_TOKEN holds characters that no token has", retry=False)
+            raise SourceError("GITHUB_TOKEN contains characters that no token has", retry=False)
         return {"Authorization": f"Bearer {self._token}"}
 
     def _before(self, note: Path) -> tuple[str, bytes | None]:
@@ -173,15 +175,16 @@ class Hosting:
 
 def refusal(status: int, headers: Mapping[str, str], *, has_token: bool) -> SourceError:
     """Return why the service did not answer, and whether waiting helps."""
-    advice = "" if has_token else "; GITHUB_TOKEN allows more"
+    advice = "" if has_token else "; set GITHUB_TOKEN for a higher limit"
     if status in (403, 429) and (wait_s := _limited_s(headers)) is not None:
         return RateLimitError(wait_s, advice)
-    words = {401: "it does not accept the token of GITHUB_TOKEN",
-             403: f"it refuses{advice}",
-             404: "it has no such thing" + ("" if has_token else
-                                            ", or shows it to a GITHUB_TOKEN only"),
-             406: "the diff is larger than it serves", 422: "it cannot compare these commits"}
-    return SourceError(words.get(status, f"it answered {status}"),
+    words = {401: "it rejected the token in GITHUB_TOKEN (HTTP 401)",
+             403: f"it denied access (HTTP 403){advice}",
+             404: "not found (HTTP 404)" + ("" if has_token else
+                                            "; if it is private, set GITHUB_TOKEN"),
+             406: "the diff is too large for the service (HTTP 406)",
+             422: "it cannot compare these commits (HTTP 422)"}
+    return SourceError(words.get(status, f"it answered with HTTP {status}"),
                        retry=status in (408, 429, 500, 502, 503, 504))
 
 
@@ -196,10 +199,11 @@ def _limited_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _body(reply: requests.Response) -> bytes:
-    """Return the body; raises SourceError for one beyond all measure or one that broke off."""
-    data = bytearray()
-    for chunk in chunks(reply):
-        data += chunk
-        if len(data) > SIZE_LIMIT:
-            raise SourceError(f"its answer is larger than {SIZE_LIMIT} bytes", retry=False)
-    return bytes(data)
+    """Return the body; raises SourceError for one that is too large, too slow or cut off."""
+    try:
+        with failures(), reply:
+            # read1 returns what has come: read would wait for a whole piece, however slow.
+            pieces = iter(partial(reply.raw.read1, CHUNK_BYTES), b"")
+            return b"".join(bounded(pieces, limits.PAGE_BYTES, limits.HOSTING_S))
+    except TooMuchError as error:
+        raise SourceError(f"its answer is too much: {error}", retry=False) from error

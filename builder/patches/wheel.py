@@ -50,7 +50,7 @@ def _info_of(wheel: zipfile.ZipFile, name: str) -> str:
     found = [path.partition("/")[0] for path in names if path.endswith(".dist-info/RECORD")]
     if not found or f"{found[0]}/METADATA" not in names:
         raise PatchError("the wheel has no RECORD or no METADATA", where=name,
-                         next_step="lock another wheel")
+                         next_step="lock another version of the wheel")
     return found[0]
 
 
@@ -59,7 +59,7 @@ def _rows(record: bytes, name: str) -> list[Row]:
         return [row[:3] for row in parse_record_file(record.decode().splitlines())]
     except (InvalidRecordEntry, UnicodeDecodeError) as error:
         raise PatchError(f"the wheel's RECORD is damaged: {error}", where=name,
-                         next_step="lock another wheel") from error
+                         next_step="lock another version of the wheel") from error
 
 
 def _fresh(old: zipfile.ZipFile, info: str, revision: Revision) -> dict[str, Blob]:

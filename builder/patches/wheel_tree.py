@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from builder.errors import PatchError
+from builder.errors import PatchError, command
 from builder.patches.apply import Blob
 from builder.tarball import parents
 
@@ -39,8 +39,8 @@ class WheelTree:
         if item is None:
             return None
         if item.file_size > MEMBER_LIMIT:
-            raise PatchError(f"{path} is too large to be patched", where=path,
-                             next_step="leave the path out (`exclude`)")
+            raise PatchError(f"{path} is too large to patch", where=path,
+                             next_step="exclude the path (`exclude`)")
         if path not in self._read:
             mode = item.external_attr >> 16
             self._read[path] = Blob(self._archive.read(item),
@@ -65,7 +65,7 @@ def open_tree(wheel: Path) -> Iterator[WheelTree]:
             yield WheelTree(archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise PatchError(f"the wheel cannot be read: {error}", where=wheel.name,
-                         next_step="run `sparkyard fetch`") from error
+                         next_step=f"fetch it again: {command('fetch', 'CELL')}") from error
 
 
 def _is_special(name: str) -> bool:

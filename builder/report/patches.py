@@ -1,4 +1,4 @@
-"""What ``patch status`` and ``patch refresh`` found, as tables for people and as documents."""
+"""The results of ``patch status`` and ``patch refresh``, as tables and as JSON documents."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from builder.patches.refresh import Refreshed
 from builder.patches.status import Candidate, Standing, Verdict
 
 WIDE = 5  # cells side by side in a table; more of them stand below each other
-Found = dict[str, list[tuple[Candidate, Verdict]]]  # by cell
+Standings = dict[str, list[tuple[Candidate, Verdict]]]  # by cell
 Errors = Mapping[str, SparkyardError]  # by cell
 
 
-def standings_document(found: Found, errors: Errors) -> dict[str, object]:
+def standings_document(standings: Standings, errors: Errors) -> dict[str, object]:
     """Return what patches are to each cell, and which cells could not be judged."""
     return {"schema": 1, "errors": _as_json(errors), "cells": {
         name: [verdict.model_dump(mode="json") for _, verdict in pairs]
-        for name, pairs in found.items()}}
+        for name, pairs in standings.items()}}
 
 
-def show_standings(found: Found) -> None:
+def show_standings(standings: Standings) -> None:
     """Print patches x cells: side by side while that fits, else a row each; then the reasons."""
-    patched = {name: pairs for name, pairs in found.items() if pairs}
+    patched = {name: pairs for name, pairs in standings.items() if pairs}
     if not patched:
-        names = ", ".join(found) if len(found) <= WIDE else f"{len(found)} cells"
-        console.info(f"no patch is for {names}" if found else "no cell could be judged")
+        names = ", ".join(standings) if len(standings) <= WIDE else f"{len(standings)} cells"
+        console.info(f"no patch applies to {names}" if standings else "no cell could be checked")
         return
     if len(patched) <= WIDE:
         by_cell = [_rows(pairs) for pairs in patched.values()]
@@ -52,39 +52,40 @@ def _rows(pairs: Sequence[tuple[Candidate, Verdict]]) -> dict[tuple[str, int], S
             for at, (_, verdict) in enumerate(pairs)}
 
 
-def refresh_document(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str],
+def refresh_document(upstream: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str],
                      errors: Errors) -> dict[str, object]:
     """Return what upstream has now, the patches as locked, and what is proposed."""
     return {"schema": 1, "errors": _as_json(errors), "proposals": list(edits),
-            "patches": [one.model_dump() for one in found], "cells": {one.cell.id: {
+            "patches": [one.model_dump() for one in upstream], "cells": {one.cell.id: {
                 "changed": one.changed, "moved": list(one.moved),
                 "patches": [patch.model_dump() for patch in one.lock.patches]} for one in done}}
 
 
-def show_refresh(found: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str],
+def show_refresh(upstream: Sequence[Drift], done: Sequence[Refreshed], edits: Sequence[str],
                  errors: Errors) -> None:
     """Print the same: what moved, what became of each patch, each cell's lock, the edits."""
     for one in done:
         for moved in one.moved:
             console.info(f"{one.cell.id}: accepted: {moved}")
-    if not found:
+    if not upstream:
         console.info("no locked cell has a patch")
         return
     console.table("", ("patch", "upstream", "state", ""), [
-        (one.name, one.source, one.state, one.detail) for one in found])
+        (one.name, one.source, one.state, one.detail) for one in upstream])
     console.table("", ("cell", "lock", "patches", "unresolved"), [
         (one.cell.id, "written" if one.changed else "unchanged", len(one.lock.patches),
          sum(bool(patch.why) for patch in one.lock.patches)) for one in done])
-    if not errors and (idle := _idle(found, done)):
-        console.info(f"no wheel of these cells needs {', '.join(idle)}")
+    if not errors and (idle := _idle(upstream, done)):
+        console.info(f"no wheel of these cells needs {', '.join(idle)}; check their `package` "
+                     "and `versions`")
     for edit in edits:
         console.out(f"matrix.toml: {edit}")
 
 
-def _idle(found: Sequence[Drift], done: Sequence[Refreshed]) -> list[str]:
+def _idle(upstream: Sequence[Drift], done: Sequence[Refreshed]) -> list[str]:
     """Return the patches that no cell's wheels need: perhaps a package's name is misspelt."""
     needed = {patch.name for one in done for patch in one.lock.patches}
-    return [one.name for one in found if one.name not in needed]
+    return [one.name for one in upstream if one.name not in needed]
 
 
 def _as_json(errors: Mapping[str, SparkyardError]) -> dict[str, dict[str, str]]:

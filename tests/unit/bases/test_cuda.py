@@ -33,8 +33,7 @@ class FakeEngine:
         self.refuses: Exception | None = None
         self.image: ImageFacts | None = ImageFacts(IMAGE, (IMAGE,), {}, (), (), 1, KEY[1], "", {})
 
-    def bake(self, wanted: dict[str, Any], targets: tuple[str, ...], *, load: bool) -> None:
-        assert load
+    def bake(self, wanted: dict[str, Any], targets: tuple[str, ...]) -> None:
         self.baked.append(wanted["target"][targets[0]])
         if self.refuses:
             raise self.refuses

