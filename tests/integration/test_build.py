@@ -297,22 +297,40 @@ def test_an_engine_that_stops_half_way_is_one_clear_error(
                       "import vllm; print(vllm.WORD)").endswith("1.4")
 
 
-@pytest.mark.parametrize(("status", "told"), [(401, "refused"), (403, "refused"),
-                                              (500, "does not answer")])
+class Registry(ThreadingHTTPServer):
+    """A registry that refuses with ``status``: everything, or the blobs that are sent to it."""
+
+    status = 500
+    half_way = False
+
+
+class Refuses(BaseHTTPRequestHandler):
+    """Answers as its server says."""
+
+    server: Registry
+
+    def answer(self) -> None:
+        greeting = self.server.half_way and self.command == "GET" and self.path == "/v2/"
+        missing = self.server.half_way and self.command in ("GET", "HEAD")
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200 if greeting else 404 if missing else self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("half_way", [False, True], ids=["at once", "half-way"])
+@pytest.mark.parametrize(("status", "told"), [
+    (401, "HTTP 401"), (403, "HTTP 403"), (429, "HTTP 429"), (500, "HTTP 5xx")])
 def test_a_registry_that_refuses_is_one_clear_error(
-        engine: Engine, built: tuple[Workspace, Built], status: int, told: str) -> None:
-    class Refuses(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
+        engine: Engine, built: tuple[Workspace, Built], status: int, told: str,
+        half_way: bool) -> None:
+    with Registry(("127.0.0.1", 0), Refuses) as server:
+        server.status, server.half_way = status, half_way
         threading.Thread(target=server.serve_forever, daemon=True).start()
         registry = f"127.0.0.1:{server.server_port}/sparkyard"
         names = [name.replace(built[0].registry, registry)
@@ -324,6 +342,30 @@ def test_a_registry_that_refuses_is_one_clear_error(
     for name in names:
         engine.remove(name)
     assert told in errors
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "wheels unpacked"])
+def test_two_builds_of_one_cell_at_once_both_end_right(
+        engine: Engine, tmp_path: Path, warm: bool) -> None:
+    """The second one waits for the first, or finds its layers: one image, and both know it."""
+    workspace = make_workspace(tmp_path / "pair", "1.5" if warm else "1.6")
+    cell = workspace.cells[0]
+    if warm:  # the layers are there, so that both come to the engine at the same moment
+        build(workspace, cell, engine)
+    engine.remove(local_name(workspace.registry, cell))
+    children = [sparkyard(workspace, "build", "probe", "--json") for _ in range(2)]
+    results = []
+    for child in children:
+        with child:
+            said, errors = child.communicate(timeout=300)
+        assert child.returncode == 0, errors
+        results.append(json.loads(said)[0]["id"])
+    image = engine.inspect(local_name(workspace.registry, cell))
+    assert image is not None
+    assert set(results) == {image.id}
+    assert run_in(engine, image.id, "import vllm; print(vllm.WORD)").startswith("from the wheel 1.")
+    for layer in workspace.cache.joinpath("layers").glob("*.tar"):
+        assert hashlib.sha256(layer.read_bytes()).hexdigest() == layer.stem
 
 
 def test_a_stopped_engine_is_one_clear_error(tmp_path: Path) -> None:
