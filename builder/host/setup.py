@@ -6,10 +6,11 @@ a working engine is never changed, and an interrupted run is completed by the ne
 
 from __future__ import annotations
 
-import http.client
 import os
 import platform
+import re
 import shutil
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from builder import console, process
 from builder.debian.apt_sources import read_sources
 from builder.debian.resolve import KEYRING
+from builder.engine.docker import DockerClient
 from builder.errors import EngineError, command
 from builder.files import write_text
 from builder.host.plan import (
@@ -35,6 +37,8 @@ from builder.host.plan import (
 from builder.removal import remove_tree
 
 READY_WITHIN_S = 90.0
+ANSWER_S, HEAD_BYTES = 5.0, 16_384  # of a server on this machine
+DOCKER = DockerClient(("docker",))
 LOOPBACK = ("127.", "localhost:")
 ARM64_HEADER = "7f454c460201010000000000000000000200b7"
 __all__ = ["detect", "perform", "registry_config", "summary"]
@@ -95,19 +99,33 @@ def registry_answers(address: str) -> bool:
 
     Raises EngineError where something else listens there.
     """
-    name, _, port = address.partition(":")
-    connection = http.client.HTTPConnection(name, int(port or 80), timeout=5)
-    try:
-        connection.request("GET", "/v2/")
-        answer = connection.getresponse()
-    except (OSError, http.client.HTTPException):
+    head = _answer_head(address)
+    status = re.match(r"HTTP/1\.\d (\d{3})", head)
+    if status is None:
         return False
-    finally:
-        connection.close()
-    if answer.getheader("Docker-Distribution-Api-Version") or answer.status in (200, 401):
+    if "docker-distribution-api-version:" in head.lower() or status[1] in ("200", "401"):
         return True
     raise EngineError(f"the server at {address} is not a container registry", where=address,
                       next_step="stop it, or choose another address: SPARKYARD_REGISTRY")
+
+
+def _answer_head(address: str) -> str:
+    """Return what a server says to ``GET /v2/`` within limits, empty where nobody answers."""
+    name, _, port = address.partition(":")
+    request, end = f"GET /v2/ HTTP/1.0\r\nHost: {address}\r\n\r\n", time.monotonic() + ANSWER_S
+    head = b""
+    try:
+        with socket.create_connection((name, int(port or 80)), timeout=ANSWER_S) as link:
+            link.sendall(request.encode())
+            while b"\r\n\r\n" not in head and len(head) < HEAD_BYTES:
+                link.settimeout(max(0.01, end - time.monotonic()))
+                piece = link.recv(4096)
+                head += piece
+                if not piece:
+                    break
+    except OSError:  # nobody, or too slow: what came until then counts
+        pass
+    return head.decode("latin-1")
 
 
 def _system(os_release: Path) -> str:
@@ -127,8 +145,8 @@ def _program(name: str) -> str | None:
 def _engine_version() -> str | None:
     if _program("docker") is None:
         return None
-    answer = process.run(["docker", "version", "--format", "{{.Server.Version}}"], check=False,
-                         timeout=60)
+    answer = DOCKER.run("version", "--format", "{{.Server.Version}}", check=False,
+                        doing="asking the Docker engine for its version")
     if "permission denied" in answer.stderr.lower():
         raise EngineError("this user has no permission to use the Docker engine",
                           where="/var/run/docker.sock",
@@ -140,7 +158,7 @@ def _engine_version() -> str | None:
 def _buildx_version() -> str | None:
     if _program("docker") is None:
         return None
-    answer = process.run(["docker", "buildx", "version"], check=False, timeout=60)
+    answer = DOCKER.run("buildx", "version", check=False, doing="asking buildx for its version")
     words = answer.stdout.split()
     return words[1] if answer.returncode == 0 and len(words) > 1 else None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from patch_wheels import diff
 
+from builder import limits
 from builder.cli import run
 from builder.patches.apply import Conflict
 from builder.patches.status import Candidate, Standing, Verdict
@@ -132,3 +133,15 @@ def test_a_full_disk_is_said_to_be_full(
     monkeypatch.setattr("builder.commands.patch.fetch_lock", full)
     assert run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff"]) == 5
     assert "the disk became full" in capsys.readouterr().err
+
+
+def test_a_patch_without_end_is_refused_and_not_read(
+        matrix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """/dev/zero once took 16.7 GB; a pipe that nobody writes to would be waited for."""
+    os.mkfifo("pipe")
+    with Path("large.diff").open("wb") as file:
+        file.truncate(limits.PATCH_BYTES + 1)
+    for name, told in (("/dev/zero", "regular file"), ("pipe", "regular file"),
+                       ("large.diff", "larger than 32 MB")):
+        assert run(["--matrix", matrix, "patch", "status", "probe", "--file", name]) == 2
+        assert told in capsys.readouterr().err

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +15,11 @@ import pytest
 from hosts_for_tests import WORKING
 
 from builder import process
+from builder.engine.docker import DockerClient
 from builder.errors import EngineError
 from builder.host import setup as host
 from builder.host.plan import Host, WriteFile, plan
+from tests.unit.fake_docker import fake_docker
 
 RULE = """\
 enabled
@@ -114,3 +119,34 @@ def test_the_summary_names_what_is_missing() -> None:
 
 def _without_registry() -> Host:
     return replace(WORKING, registry=False)
+
+
+def test_an_engine_that_hangs_is_an_error_of_the_engine(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = DockerClient((str(fake_docker(tmp_path, "time.sleep(600)")),))
+    monkeypatch.setattr(host, "DOCKER", docker)
+    monkeypatch.setattr(host, "_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(DockerClient.run, "__kwdefaults__",
+                        {**(DockerClient.run.__kwdefaults__ or {}), "timeout": 0.5})
+    with pytest.raises(EngineError, match="did not complete it"):
+        host._engine_version()
+
+
+@pytest.mark.parametrize("piece", [b"x", b"HTTP/1.1 200 OK\r\nX: y\r\n"], ids=["bytes", "headers"])
+def test_a_server_that_trickles_or_never_ends_is_given_up(
+        monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
+    """Without limits a header without end would be read for ever."""
+    monkeypatch.setattr(host, "ANSWER_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        def trickle() -> None:
+            link, _ = listening.accept()
+            with link, suppress(OSError):
+                while True:
+                    link.sendall(piece)
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        assert host.registry_answers(address) is piece.startswith(b"HTTP/1.1 200")
+        thread.join()

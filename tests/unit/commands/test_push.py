@@ -1,0 +1,52 @@
+"""``sparkyard push`` and the push of ``build``: what is shown, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.cli import run
+from builder.commands import push
+from builder.engine.client import Engine, RemoteLayer
+from builder.publish import Pushed
+from tests.integration.test_build import make_workspace
+
+LAYERS = (RemoteLayer("a", 1_000_000), RemoteLayer("b", 2_000_000))
+PUSHED = Pushed("r/cpu:cpu-1.0-abc", "sha256:m", LAYERS, "r/cpu:cpu-next", LAYERS[1:])
+
+
+class Empty(Engine):
+    """An engine without images."""
+
+    def __init__(self) -> None:
+        """Ask nothing."""
+
+    def inspect(self, reference: str) -> None:
+        return None
+
+
+def test_a_cell_without_an_image_names_the_command(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = make_workspace(tmp_path / "work", weights=b"x")
+    monkeypatch.setattr(Engine, "connect", lambda *_, **__: Empty())
+    assert run(["--matrix", str(workspace.root / "matrix.toml"), "push", "probe"]) == 5
+    assert "./nox -s build -- probe" in capsys.readouterr().err
+
+
+def test_the_table_says_what_an_update_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    first = Pushed(PUSHED.reference, PUSHED.digest, LAYERS, "", LAYERS)
+    push.show([("cpu", PUSHED, "r/cpu:cpu-next"), ("cpu", first, "")])
+    rows = capsys.readouterr().out.splitlines()
+    assert "2.0 MB in 1 of 2 layers" in rows[2]
+    assert rows[2].endswith("pushed")
+    assert "3.0 MB in 2 of 2 layers" in rows[3]
+    assert "first image" in rows[3]
+
+
+def test_the_document_has_the_same_facts() -> None:
+    assert push.as_json("cpu", PUSHED, "r/cpu:cpu-next") == {
+        "cell": "cpu", "reference": PUSHED.reference, "digest": "sha256:m",
+        "next": "r/cpu:cpu-next", "size": 3_000_000, "previous": "r/cpu:cpu-next",
+        "to_pull": 2_000_000, "new_layers": ["b"]}
