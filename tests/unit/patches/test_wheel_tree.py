@@ -1,0 +1,54 @@
+"""A wheel's sources as a tree: what a patch may read, and what it may not."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from patch_wheels import make_wheel
+
+from builder.errors import PatchError
+from builder.patches import wheel_tree
+from builder.patches.wheel_tree import open_tree
+
+
+def test_members_are_read_and_metadata_is_not_part_of_it(tmp_path: Path) -> None:
+    with open_tree(make_wheel(tmp_path, {"vllm/a/b.py": b"x", "top.py": b""})) as tree:
+        blob = tree.read("vllm/a/b.py")
+        assert blob is not None
+        assert (blob.data, blob.executable) == (b"x", False)
+        assert tree.read("vllm/none.py") is None
+        assert tree.read("vllm-1.0.dist-info/METADATA") is None
+        assert tree.packages == {"vllm"}
+        assert [tree.is_folder(path) for path in ("vllm", "vllm/a", "vllm/a/b.py")] == [
+            True, True, False]
+
+
+def test_an_executable_member_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        item = zipfile.ZipInfo("vllm/run.sh")
+        item.external_attr = 0o100755 << 16
+        archive.writestr(item, b"#!/bin/sh")
+    with open_tree(path) as tree:
+        blob = tree.read("vllm/run.sh")
+        assert blob is not None
+        assert blob.executable
+
+
+def test_a_member_beyond_measure_is_refused_before_it_is_read(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_tree, "MEMBER_LIMIT", 10)
+    with open_tree(make_wheel(tmp_path, {"vllm/a.py": b"x" * 11})) as tree, \
+            pytest.raises(PatchError, match="too large"):
+        tree.read("vllm/a.py")
+
+
+@pytest.mark.parametrize("data", [b"", b"no zip file", b"PK\x05\x06"])
+def test_what_is_no_zip_file_is_an_error_with_the_next_step(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "vllm-1.0-py3-none-any.whl"
+    path.write_bytes(data)
+    with pytest.raises(PatchError, match="the wheel cannot be read") as caught, open_tree(path):
+        pass
+    assert "./nox -s fetch" in caught.value.next_step
