@@ -170,10 +170,11 @@ class _Reader:
             case _ if words[0] == b"index" and b".." in line:
                 if len(words) > 2:
                     header.modes.setdefault("old", words[2].decode("latin-1"))
-            case _ if words[0] == b"---":
-                header.sides["old"] = self._side(line[4:], b"a/")
-            case _ if words[0] == b"+++":
-                header.sides["new"] = self._side(line[4:], b"b/")
+            case _ if words[0] in (b"---", b"+++"):
+                side, prefix = ("old", b"a/") if words[0] == b"---" else ("new", b"b/")
+                if side in header.sides:
+                    raise self._refuse(f"a second {words[0].decode()} line for one file")
+                header.sides[side] = self._side(line[4:], prefix)
             case _:
                 return False
         return True

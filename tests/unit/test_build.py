@@ -15,7 +15,9 @@ from builder.build import build
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, VerdictError
 from builder.image import ImagePlan, local_name
+from builder.layers.layer import ImageLayers
 from builder.locking.base_lock import load_bases
+from builder.store.content_store import StoredLayer
 from builder.workspace import Workspace, open_workspace
 from tests.integration.test_build import make_workspace
 
@@ -85,7 +87,8 @@ def test_a_build_whose_image_is_not_there_afterwards_is_an_error(
         workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage in ("_gate_closure", "remember"):
         monkeypatch.setattr(module, stage, lambda *_: None)
-    monkeypatch.setattr(module, "cell_layers", lambda *_: ())
+    layer = StoredLayer(digest="0" * 64, size=1, path=Path(), facts={})
+    monkeypatch.setattr(module, "cell_layers", lambda *_: ImageLayers((), None, (), layer))
     monkeypatch.setattr(module, "_bake", lambda *_: 0)
     with pytest.raises(EngineError, match="does not have its image") as caught:
         build(workspace, workspace.cells[0], Ready())

@@ -130,3 +130,12 @@ def test_mail_around_a_diff_is_skipped() -> None:
     data = b"From 123 Mon Sep 17\nSubject: [PATCH] x\n---\n x | 2 +-\n\n" + modify("x") \
         + b"-- \n2.39.5\n\n"
     assert [file.change for file in parse_diff(data)] == [Change.MODIFY]
+
+
+@pytest.mark.parametrize("line", ["--- a/other.py", "+++ b/other.py"])
+def test_a_second_name_for_one_file_is_refused(line: str) -> None:
+    """Git refuses it as well; which of the two is meant, nobody can say."""
+    data = (f"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n{line}\n"
+            "@@ -1 +1 @@\n-a\n+b\n")
+    with pytest.raises(PatchError, match="second"):
+        parse_diff(data.encode(), "patch")
