@@ -25,7 +25,7 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     shown: list[tuple[bool, int, Diagnosis]] = []
     for issue in catalogue.issues:
         place = _place(issue, failed, text)
-        if place is not None:
+        if place is not None and _fits(issue, text):
             shown.append((issue.echo, place[0], Diagnosis(
                 issue=issue, line=place[1], ruled_out=issue.ruled_out(known))))
     return tuple(diagnosis for *_, diagnosis in sorted(shown, key=lambda entry: entry[:2]))
@@ -38,8 +38,6 @@ def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
 
 def _place(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, str] | None:
     """Return where and by what an issue shows: a check stands before any line."""
-    if not re.search(issue.when, text) or re.search(issue.unless, text):
-        return None
     for check in failed:
         if any(re.search(pattern.check, check.check) and re.search(pattern.detail, check.detail)
                for pattern in issue.checks):
@@ -49,6 +47,11 @@ def _place(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, 
         return None
     first = min(matches, key=lambda match: match.start())
     return first.start(), _lines_of(first, text)
+
+
+def _fits(issue: KnownIssue, text: str) -> bool:
+    """Say whether what must be in the log is there, and what must not be is not."""
+    return bool(re.search(issue.when, text)) and not re.search(issue.unless, text)
 
 
 def _lines_of(match: re.Match[str], text: str) -> str:

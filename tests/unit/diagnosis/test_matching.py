@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tomli
 from server_logs import HEALTHY
 
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.matching import diagnose, harmless
 from builder.diagnosis.models import Catalogue
+from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
 from builder.smoke.levels import parse
 
@@ -18,7 +20,9 @@ ISSUES = load()
 # A log of each issue, named by the issues that it must show, in their order. Lines that begin with
 # ``@@`` are failed checks, as the scripts inside an image print them.
 LOGS = sorted(path for path in FIXTURES.glob("*.log") if path.stem != "healthy")
+FIELD = tomli.loads((FIXTURES.parent / "field_failures.toml").read_text())["failure"]
 REAL = (FIXTURES / "healthy.log").read_text().splitlines()
+UNVERSIONED = [line for line in REAL if not versions_in([line])]
 LINES = {
     "gemma4-unsupported":
         "ValueError: The checkpoint you are trying to load has model type `gemma4_text` but "
@@ -70,6 +74,13 @@ MORE = [
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 394.00 MiB."),
 ]
 NEIGHBOURS = [
+    "ImportError: vllm/_C.abi3.so: undefined symbol: ncclCommResume",  # not torch's
+    "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
+    "INFO Model architectures ['Gemma4ForCausalLM'] are supported",
+    "INFO This kernel only supports sm120a and sm121a.",
+    "INFO bind on address ('0.0.0.0', 8000)",
+    "-- Not building FlashMLA as no compatible archs were found",
+    "CUDA_ERROR_INVALID_VALUE",
     "Using 'MARLIN' NvFp4 MoE backend out of potential backends: ['VLLM_CUTLASS', 'MARLIN'].",
     "Using NvFp4LinearBackend.FLASHINFER_CUTLASS for NVFP4 GEMM",
     "  File \"modelopt.py\", line 1, in tie_weights\n    self.weight = other.weight",
@@ -119,6 +130,7 @@ def read(log: Path) -> tuple[list[str], list[Check]]:
 
 def test_every_issue_has_a_log_and_no_log_is_of_none() -> None:
     named = {code for log in LOGS for code in codes(log)}
+    named |= {entry["named"] for entry in FIELD if entry["named"]}
     assert named == {issue.name for issue in ISSUES.issues}
     for log in LOGS:
         assert sum(line.startswith("@@ ") for line in log.read_text().splitlines()) == len(
@@ -207,3 +219,24 @@ def test_a_harmless_line_is_never_the_cause() -> None:
     assert harmless(line, catalogue.harmless) is catalogue.harmless[0]
     assert diagnose([line], catalogue) == ()
     assert len(diagnose(["WARNING Could not load the plugin"], catalogue)) == 1
+
+
+@pytest.mark.parametrize("entry", FIELD, ids=lambda entry: entry["id"])
+def test_lines_of_the_field_are_named_rightly_or_not_at_all(entry: dict[str, str]) -> None:
+    for before in ([], UNVERSIONED):
+        claimed = [item.issue.name for item in diagnose(
+            [*before, *entry["log"].splitlines()], ISSUES) if item.claimed]
+        assert claimed[:1] == [entry["named"]][:len(entry["named"])]
+
+
+def test_a_driver_that_lacks_a_symbol_is_no_fault_of_torch() -> None:
+    line = "ImportError: libtorch_cuda.so: undefined symbol: cuMemcpyBatchAsync"
+    assert [item.issue.name for item in diagnose([line], ISSUES)] == ["driver-too-old"]
+
+
+def test_the_cause_stands_before_what_follows_from_it() -> None:
+    lines = ["ERROR EngineDeadError: EngineCore encountered an issue.",
+             "AttributeError: '_OpNamespace' '_C' object has no attribute 'x'",
+             "ImportError: _C.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE"]
+    assert [item.issue.name for item in diagnose(lines, ISSUES)] == [
+        "undefined-symbol", "engine-dead", "extension-not-loaded"]

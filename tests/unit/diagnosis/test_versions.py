@@ -17,3 +17,10 @@ def test_reads_the_version_of_vllm(line: str) -> None:
 
 def test_other_versions_are_not_taken_for_vllms() -> None:
     assert versions_in(["transformers version 5.1"]) == {}
+
+
+def test_reads_the_report_of_collect_env() -> None:
+    lines = ["PyTorch version              : 2.11.0+cu130", "vLLM Version                 : 0.19.1",
+             "[pip3] transformers==5.15.0", "[pip3] torch==2.9.1", "[conda] triton 3.5.1 py312"]
+    assert versions_in(lines) == {"torch": "2.11.0+cu130", "vllm": "0.19.1",
+                                  "transformers": "5.15.0", "triton": "3.5.1"}
