@@ -17,21 +17,25 @@ import tomli
 from pydantic import BaseModel, ValidationError
 
 from builder.errors import ConfigError, Problem, UsageError
+from builder.limits import CONFIG_BYTES, read_file
 
 Location = Sequence[str | int]
+LONGEST_NAME = 200  # a comparison costs the square of it
 
 
 def read_toml(path: Path, *, what: str, next_step: str) -> dict[str, Any]:
     """Return the document in ``path``, which is ``what`` ("version matrix", "recipe").
 
-    Raises UsageError with ``next_step`` when there is no such file, ConfigError when it is not
-    TOML.
+    Raises UsageError with ``next_step`` when there is no such file, and for what is no regular
+    file of a sensible size; ConfigError when it is not TOML.
     """
     try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
+        return tomli.loads(read_file(path, CONFIG_BYTES, what).decode("utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"there is no {what}", where=str(path), next_step=next_step) from error
-    except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except RecursionError as error:
+        raise ConfigError(path.name, [Problem(path.name, "nested too deeply")]) from error
+    except (ValueError, OSError) as error:  # TOML's and UTF-8's errors are ValueErrors
         raise ConfigError(path.name, [Problem(path.name, f"not readable as TOML: {error}")]
                           ) from error
 
@@ -58,7 +62,7 @@ def dotted(location: Location) -> str:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """Return ``perhaps you meant "…"`` or the list of what is known."""
-    close = difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word, known, n=1) if len(word) <= LONGEST_NAME else []
     if close:
         return f'perhaps you meant "{close[0]}"'
     return f"known here: {', '.join(sorted(known))}" if known else ""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from builder import specifiers
 
+_PATH = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+# registry:port/path, as https://github.com/distribution/reference has it
+_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
+REGISTRY = re.compile(f"{_HOST}(?:/{_PATH})*")
 NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session
 
 Platform = Literal["linux/amd64", "linux/arm64"]
@@ -29,6 +34,32 @@ def _requirement(text: str) -> str:
 def _https(text: str) -> str:
     if not re.fullmatch(r"https://[!-~]+", text):
         raise ValueError("must be an https:// address without spaces")
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises ValueError for one that is no number
+    except ValueError as error:
+        raise ValueError(f"is not an address: {error}") from error
+    if not parts.hostname:
+        raise ValueError("is an address without a host")
+    if "@" in parts.netloc:
+        raise ValueError("must hold no user name or password; those belong into ~/.netrc")
+    return text
+
+
+def registry(text: str) -> str:
+    """Accept a registry with a name space: ``127.0.0.1:5000/sparkyard``; else ValueError."""
+    if not REGISTRY.fullmatch(text):
+        raise ValueError(f"{text!r} is not a registry and name space, like "
+                         "registry.example:5000/team")
+    return text
+
+
+def _image(text: str) -> str:
+    name, _, digest = text.partition("@")
+    repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
+    if not (REGISTRY.fullmatch(repository) and re.fullmatch(r"(\w[\w.-]{0,127})?", tag)
+            and re.fullmatch(r"(sha256:[0-9a-f]{64})?", digest)):
+        raise ValueError(f"{text!r} is not the name of an image, like nvidia/cuda:13.0.2")
     return text
 
 
@@ -43,6 +74,9 @@ def _pattern(text: str) -> str:
 Specifier = Annotated[str, AfterValidator(specifiers.specifier)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Link = Annotated[str, AfterValidator(_https)]
+Registry = Annotated[str, AfterValidator(registry)]
+ImageName = Annotated[str, AfterValidator(_image)]
+PackageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder.cache_folder import checked, claim, named_folder
+from builder.errors import UsageError
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import load_matrix
 from builder.matrix.models import Matrix
+from builder.model import registry
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,15 @@ class Workspace:
 
     @property
     def registry(self) -> str:
-        """Return the registry and name space that images are pushed to."""
-        return os.environ.get("SPARKYARD_REGISTRY") or self.matrix.registry
+        """Return the registry and name space of images; raises UsageError for a wrong one."""
+        named = os.environ.get("SPARKYARD_REGISTRY")
+        if not named:
+            return self.matrix.registry
+        try:
+            return registry(named)
+        except ValueError as error:
+            raise UsageError(str(error), where="SPARKYARD_REGISTRY",
+                             next_step="correct the variable, or unset it") from error
 
 
 def cache_folder(*, make: bool = True) -> Path:

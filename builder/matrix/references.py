@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from math import prod
 from string import Formatter
 from typing import Any
 
 from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
-from builder.matrix.models import AXES, as_names, as_values
+from builder.matrix.models import AXES, MOST_CELLS, as_names, as_values
 
 Table = Mapping[str, Any]
 Place = tuple[str | int, ...]
@@ -24,6 +25,10 @@ Place = tuple[str | int, ...]
 def wrong_references(raw: Table) -> Iterator[Problem]:
     """Find references to what is not there and choices that cannot be."""
     bases, indexes, images = (_table(raw, key) for key in ("bases", "indexes", "images"))
+    too_many = list(_too_many_cells(images))
+    if too_many:  # the other checks would take as long as the cells
+        yield from too_many
+        return
     for name, image in images.items():
         if isinstance(image, dict):
             here = ("images", name)
@@ -41,6 +46,19 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
             if not any(_may_name_a_cell(glob, image) for image in images):
                 yield Problem(dotted(("patches", name, "images")),
                               f'no image matches "{glob}"', suggestion(glob, list(images)))
+
+
+def _too_many_cells(images: Table) -> Iterator[Problem]:
+    """Count the cells before any is made: the product of an image's axes, and all together."""
+    counts = {name: prod(max(1, len(_slugs(_table(image), axis) or ())) for axis in AXES)
+              + len(_list(_table(image).get("include"))) for name, image in images.items()}
+    for name, count in counts.items():
+        if count > MOST_CELLS:
+            yield Problem(dotted(("images", name)), f"its axes make {count:,} cells; at most "
+                          f"{MOST_CELLS:,} can be planned", "name fewer values")
+    if max(counts.values(), default=0) <= MOST_CELLS < sum(counts.values()):
+        yield Problem("images", f"they make {sum(counts.values()):,} cells together; at most "
+                      f"{MOST_CELLS:,} can be planned", "name fewer values")
 
 
 def _may_name_a_cell(glob: str, image: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from builder.config_file import dotted, read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
+from builder.limits import CONFIG_BYTES
 
 
 class Leaf(BaseModel):
@@ -39,6 +41,36 @@ def test_a_missing_file_and_a_broken_one_are_told_apart(tmp_path: Path) -> None:
     path.write_bytes(b"a = '\xff'")
     with pytest.raises(ConfigError, match="not readable as TOML"):
         read_toml(path, what="recipe", next_step="")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev", "/proc/self/mem"])
+def test_what_is_no_file_of_a_sensible_size_is_refused_at_once(path: str) -> None:
+    with pytest.raises((UsageError, ConfigError)) as caught:
+        read_toml(Path(path), what="recipe", next_step="")
+    assert caught.value.exit_code == 2
+
+
+def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f.toml")
+    with pytest.raises(UsageError, match="must be a regular file"):
+        read_toml(tmp_path / "f.toml", what="recipe", next_step="")
+
+
+def test_a_file_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_bytes(b"#" * (CONFIG_BYTES + 1))
+    with pytest.raises(UsageError, match="larger than"):
+        read_toml(tmp_path / "f.toml", what="recipe", next_step="")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "{a=" * 20_000])
+def test_nesting_beyond_all_measure_is_an_error_of_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f.toml").write_text(text)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read_toml(tmp_path / "f.toml", what="recipe", next_step="")
+
+
+def test_a_very_long_word_gets_no_slow_comparison() -> None:
+    assert suggestion("x" * 1_000_000, ["y" * 1_000_000]).startswith("known here")
 
 
 def test_keys_are_written_as_toml_would() -> None:

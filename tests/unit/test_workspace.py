@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from builder.errors import UsageError
 from builder.workspace import cache_folder, open_workspace
 
 ROOT = Path(__file__).parents[2]
@@ -28,5 +29,9 @@ def test_a_workspace_is_the_folder_of_its_matrix(monkeypatch: pytest.MonkeyPatch
     assert workspace.cells
     monkeypatch.setenv("SPARKYARD_REGISTRY", "registry.example/mine")
     assert workspace.registry == "registry.example/mine"
+    monkeypatch.setenv("SPARKYARD_REGISTRY", "--evil")
+    with pytest.raises(UsageError, match="is not a registry") as caught:
+        _ = workspace.registry
+    assert caught.value.where == "SPARKYARD_REGISTRY"
     monkeypatch.delenv("SPARKYARD_REGISTRY")
     assert workspace.registry == workspace.matrix.registry

@@ -70,6 +70,35 @@ def test_an_address_with_an_unknown_place_is_refused() -> None:
     assert "cannot be filled" in problems(raw)["indexes.wheels.url"]
 
 
+@pytest.mark.parametrize("url", [
+    "https://x.example/{vllm:>999999999}", "https://x.example/{vllm!r}",
+    "https://x.example/{vllm.__class__}", "https://x.example/{", "https://me:pw@x.example/"])
+def test_an_address_with_more_than_a_place_to_fill_is_refused(url: str) -> None:
+    raw = small()
+    raw["indexes"]["wheels"]["url"] = url
+    assert "indexes.wheels.url" in problems(raw)
+
+
+@pytest.mark.parametrize(("place", "value", "key"), [
+    (("registry",), "--evil", "registry"), (("registry",), "a b", "registry"),
+    (("bases", "slim", "source"), "--evil", "bases.slim.source"),
+    (("bases", "slim", "glibc"), "2.99999999", "bases.slim.glibc"),
+    (("bases", "slim", "toolchain"), ["x @ file:///y"], "bases.slim.toolchain.0"),
+    (("images", "tf5", "requires"), ["foo @ file:///etc/x.whl"], "images.tf5.requires.0"),
+    (("images", "tf5", "leave_out"), ["foo\n-r /etc/passwd"], "images.tf5.leave_out.0"),
+    (("indexes", "wheels", "packages"), ["../../x"], "indexes.wheels.packages.0"),
+    (("schema",), 1e400, "schema"), (("patches",), {"p": {"pull": 1e400}}, "patches.p.pull"),
+])
+def test_values_that_could_mean_something_else_to_a_tool_are_refused(
+        place: tuple[str, ...], value: object, key: str) -> None:
+    raw = small()
+    table = raw
+    for step in place[:-1]:
+        table = table[step]
+    table[place[-1]] = value
+    assert key in problems(raw)
+
+
 def test_a_block_that_matches_no_image_is_refused() -> None:
     raw = small()
     raw["blocked"] = [{"images": ["tf6*"], "reason": "x", "link": "https://example.org"}]

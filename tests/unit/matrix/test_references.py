@@ -1,0 +1,57 @@
+"""Names that one part of the matrix gives and another uses, and how many cells it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from matrices import small
+
+from builder.matrix.models import MOST_CELLS
+from builder.matrix.references import wrong_references
+
+
+def places(raw: dict[str, Any]) -> dict[str, str]:
+    return {problem.where: problem.what for problem in wrong_references(raw)}
+
+
+def test_a_good_matrix_has_no_wrong_reference() -> None:
+    assert places(small()) == {}
+
+
+def test_wrong_references_are_found_beside_misshapen_parts() -> None:
+    raw = small()
+    raw["images"]["tf5"]["torch"] = {"spec": 3}
+    raw["images"]["cpu"]["base"] = "slin"
+    raw["images"]["odd"] = 7
+    raw["patches"] = {"p": {"images": ["tf6*"]}}
+    assert places(raw) == {"images.cpu.base": 'there is no base "slin"',
+                           "patches.p.images": 'no image matches "tf6*"'}
+
+
+def test_an_axis_product_beyond_all_measure_is_refused_before_it_is_made() -> None:
+    raw = small()
+    versions = [f"1.{number}" for number in range(1600)]
+    raw["images"]["tf5"] |= {"torch": versions, "flashinfer": versions}
+    (problem,) = wrong_references(raw)
+    assert problem.where == "images.tf5"
+    assert f"10,240,000 cells; at most {MOST_CELLS:,}" in problem.what
+
+
+def test_many_images_count_together_and_includes_too() -> None:
+    raw = small()
+    raw["images"]["tf5"]["include"] = [{"vllm": f"1.{n}"} for n in range(MOST_CELLS - 100)]
+    assert "images" not in places(raw)
+    raw["images"]["cpu"]["vllm"] = [f"1.{number}" for number in range(200)]
+    assert "cells together" in places(raw)["images"]
+
+
+@pytest.mark.parametrize(("change", "where"), [
+    ({"exclude": [{"vllm": "9"}]}, "images.tf5.exclude.0.vllm"),
+    ({"include": [{"vllm": "?"}]}, "images.tf5.include.0.vllm"),
+    ({"indexes": ["whels"]}, "images.tf5.indexes"),
+    ({"gpu": None}, "images.tf5.cuda")])
+def test_each_wrong_choice_is_at_its_key(change: dict[str, Any], where: str) -> None:
+    raw = small()
+    raw["images"]["tf5"] |= change
+    assert where in places(raw)
