@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from builder.errors import UsageError
 from builder.indexes.settings import Sources
+from builder.limits import PAGE_BYTES, PAGE_S, TooMuchError, bounded
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0  # silence on an open connection
@@ -142,6 +143,21 @@ def chunks(reply: requests.Response) -> Iterator[bytes]:
     """Yield the body as it stands on the wire; raises SourceError when it ends early."""
     with failures(), reply:
         yield from reply.raw.stream(CHUNK_BYTES, decode_content=False)
+
+
+def body(reply: requests.Response, limit: int = PAGE_BYTES, seconds: float = PAGE_S) -> bytes:
+    """Return a whole page; raises SourceError for one beyond ``limit`` bytes or ``seconds``."""
+    try:
+        with failures(), reply:
+            return b"".join(bounded(_as_they_come(reply), limit, seconds))
+    except TooMuchError as error:
+        raise SourceError(f"its page is {error}", retry=False) from error
+
+
+def _as_they_come(reply: requests.Response) -> Iterator[bytes]:
+    """Yield what is there, be it one byte: a full chunk of a trickle would take for ever."""
+    while data := reply.raw.read1(CHUNK_BYTES, decode_content=True):
+        yield data
 
 
 def retry_after(text: str | None) -> float | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from builder.indexes.http import Client, Pace, SourceError, failures, with_retries
+from builder.indexes.http import Client, Pace, SourceError, body, with_retries
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.indexes.simple_api import ACCEPT, Listed, parse, parse_html
 from builder.matrix.models import Index
@@ -102,17 +102,17 @@ class Listings:
                 self._down[source.name] = failure
             raise
 
-    def _ask(self, source: Source, page: str) -> Iterator[Link]:
-        reply = self._client.get(page, accept=ACCEPT)
+    def _ask(self, source: Source, address: str) -> Iterator[Link]:
+        reply = self._client.get(address, accept=ACCEPT)
         if reply.status_code != 200:
             reply.close()
             return iter(())
-        with failures(), reply:
-            body = reply.content
+        page = body(reply)
         try:
-            found = parse(body, reply.headers.get("Content-Type", ""), reply.url)
+            found = parse(page, reply.headers.get("Content-Type", ""), reply.url)
         except ValueError as error:
-            raise SourceError("does not speak the Simple API", retry=False) from error
+            raise SourceError("answered with something else than a package index's page",
+                              retry=False) from error
         return _links(source, found)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON_TYPE}, application/vnd.pypi.simple.v1+html;q=0.5, text/html;q=0.1"
+ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".egg", ".exe")
 _HTML_TYPES = ("application/vnd.pypi.simple.v1+html", "text/html")
 
 
@@ -40,6 +41,14 @@ def parse(body: bytes, content_type: str, url: str) -> list[Listed]:
     raise ValueError(f"{kind} is not a kind of page that the Simple API has")
 
 
+def lists_files(body: bytes, content_type: str, url: str) -> bool:
+    """Say whether a page is a project's page of an index; a login page or a portal is none."""
+    try:
+        return any(entry.file.endswith(ARCHIVES) for entry in parse(body, content_type, url))
+    except ValueError:
+        return False
+
+
 def parse_html(body: bytes, url: str) -> list[Listed]:
     """Read the links of an HTML page, as PEP 503 writes them."""
     page = _Page(url)
@@ -52,7 +61,7 @@ def parse_json(body: bytes, url: str) -> list[Listed]:
     try:
         return [Listed(urljoin(url, entry["url"]), entry["hashes"].get("sha256"))
                 for entry in json.loads(body)["files"]]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a project's page: {error}") from error
 
 

@@ -15,9 +15,10 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from builder.errors import LockError, NetworkError
-from builder.indexes.http import Client, Pace, SourceError, with_retries
+from builder.indexes.http import Client, Pace, SourceError, body, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, Sources
+from builder.indexes.simple_api import ACCEPT, lists_files
 from builder.locking.candidates import (
     KnownSizes,
     best_candidate,
@@ -32,6 +33,7 @@ from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 
 MAX_ROUNDS = 5  # a bound package may bring another one that has to be bound
+OK = 200
 PROBE = Pace(attempts=2)
 
 
@@ -79,14 +81,24 @@ def unreachable_indexes(cell: Cell, user: Sources) -> dict[str, str]:
 
 
 def _failure_of(client: Client, page: str) -> str | None:
-    """Return why ``page`` cannot be had, None when its server answers (also "not here")."""
+    """Return why ``page`` cannot be had, None when an index answers (also "not here")."""
     if local_path(page):
         return None
     try:
-        with_retries(lambda: client.get(page), PROBE, threading.Event()).close()
+        with_retries(lambda: _require_index(client, page), PROBE, threading.Event())
     except SourceError as error:
         return error.reason
     return None
+
+
+def _require_index(client: Client, page: str) -> None:
+    """Raise SourceError where ``page`` is there, but is none that an index would give."""
+    reply = client.get(page, accept=ACCEPT)
+    if reply.status_code != OK:
+        reply.close()
+    elif not lists_files(body(reply), reply.headers.get("Content-Type", ""), reply.url):
+        raise SourceError("answered with something else than a package index's page (a login or "
+                          "a proxy's page?)", retry=False)
 
 
 def _may_be_in_folders(packages: tuple[str, ...], user: Sources) -> bool:

@@ -16,6 +16,7 @@ from builder.indexes.http import (
     Pace,
     SourceError,
     Stopped,
+    body,
     failures,
     retry_after,
     with_retries,
@@ -94,3 +95,33 @@ def test_reasons_name_no_address(error: Exception, reason: str, retry: bool) -> 
 def test_a_missing_certificate_bundle_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="certificate bundle"):
         Client(Sources("https://index.example", cert=str(tmp_path / "absent.pem")))
+
+
+class Endless:
+    """A reply whose body never ends, some bytes at a time."""
+
+    def __init__(self) -> None:
+        self.raw, self.closed, self.read = self, False, 0
+
+    def read1(self, size: int, *, decode_content: bool) -> bytes:
+        assert decode_content
+        self.read += 1
+        return b"x" * min(size, 100)
+
+    def __enter__(self) -> Endless:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(("limit", "seconds", "said"), [
+    (1_000, 60.0, "more than"), (10**9, 0.0, "not complete after 0 s")])
+def test_an_endless_page_is_given_up_by_bytes_and_by_time(limit: int, seconds: float, said: str
+                                                          ) -> None:
+    reply = Endless()
+    with pytest.raises(SourceError, match=said) as caught:
+        body(reply, limit, seconds)
+    assert reply.closed
+    assert reply.read <= 11
+    assert not caught.value.retry

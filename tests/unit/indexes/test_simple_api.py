@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.indexes.simple_api import JSON_TYPE, Listed, parse, parse_html
+from builder.indexes.simple_api import JSON_TYPE, Listed, lists_files, parse, parse_html
 
 URL = "https://index.example/simple/demo/"
 SHA = "ab" * 32
@@ -62,3 +62,14 @@ def test_json() -> None:
 def test_another_kind_of_page_is_refused(body: bytes, kind: str) -> None:
     with pytest.raises(ValueError, match=r"page|Expecting"):
         parse(body, kind, URL)
+
+
+@pytest.mark.parametrize(("body", "kind", "said"), [
+    (anchor("demo-1-py3-none-any.whl"), "text/html", True), (anchor("demo-1.tar.gz"), "", True),
+    (b'{"files": [{"url": "demo-1.whl", "hashes": {}}]}', JSON_TYPE, True),
+    (b"<html>Please sign in: <a href='/login'>here</a></html>", "text/html", False),
+    (b"", "text/html", False), (b"{}", "application/json", False), (b'{"files": []}', JSON_TYPE,
+                                                                    False),
+    (b"[" * 100_000, JSON_TYPE, False)])
+def test_a_project_s_page_is_told_from_a_portal_s(body: bytes, kind: str, said: bool) -> None:
+    assert lists_files(body, kind, URL) is said
