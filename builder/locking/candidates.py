@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from builder.errors import LockError, NetworkError
+from builder.errors import LockError, NetworkError, command
 from builder.files import sha256_file
 from builder.indexes.http import Client, Pace, SourceError, chunks, with_retries
 from builder.indexes.listings import local_path
@@ -127,8 +127,9 @@ def _measure(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
         return with_retries(lambda: _ask(candidate, client), Pace(), threading.Event())
     except (SourceError, OSError) as error:
         reason = error.reason if isinstance(error, SourceError) else error.strerror
-        raise NetworkError(f"{candidate.file} cannot be measured: its index {reason}",
-                           where=candidate.file, next_step="run `sparkyard lock` again") from error
+        raise NetworkError(f"the size of {candidate.file} cannot be found out: its index {reason}",
+                           where=candidate.file, next_step=f"run {command('lock')} again"
+                           ) from error
 
 
 def _ask(candidate: WheelCandidate, client: Client) -> tuple[str, int]:

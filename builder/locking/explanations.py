@@ -37,7 +37,7 @@ def matrix_keys(cell: Cell) -> dict[str, str]:
 
 
 def keys_in(words: str, cell: Cell) -> tuple[str, ...]:
-    """Return the matrix keys whose packages ``words`` speak of, in the order of the cell's wishes.
+    """Return the matrix keys of the packages that ``words`` name, in the order of the requirements.
 
     Where none is spoken of, the culprit is something that vLLM asks for: its key is returned.
     """

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from builder.errors import LockError, NetworkError
+from builder.errors import LockError, NetworkError, command
 from builder.indexes.http import Client, Pace, SourceError, body, with_retries
 from builder.indexes.listings import local_path
 from builder.indexes.settings import DEFAULT_INDEX, Sources
@@ -43,7 +43,7 @@ def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
 
     ``sizes`` are those of a lock that can be believed: nobody edited it.
 
-    Raises LockError when nothing answers the matrix's wishes, or when the answer is one that
+    Raises LockError when no closure meets the matrix's requirements, or when it is one that
     must not be built; NetworkError naming the index that did not answer.
     """
     unreachable = unreachable_indexes(cell, user)
@@ -148,7 +148,7 @@ def _explained(failed: UvError, cell: Cell, user: Sources) -> LockError | Networ
     if failed.unsolvable:
         return unsolvable(failed.words, cell, user)
     return NetworkError(f"{cell.id} was not resolved: {plain(failed.words, cell, user)}",
-                        where=f"images.{cell.image}", next_step="run `sparkyard lock` again")
+                        where=f"images.{cell.image}", next_step=f"run {command('lock')} again")
 
 
 def _refuse_other_sources(cell: Cell, closure: tuple[ResolvedPackage, ...], user: Sources,
@@ -170,4 +170,4 @@ def _not_answering(cell: Cell, index: str, reason: str) -> NetworkError:
     what = f", which has its {', '.join(packages)}" if packages else ""
     where = f"indexes.{index}" if index in cell.indexes else f"the {index} index of uv or pip"
     return NetworkError(f'{cell.id} needs the index "{index}"{what}: {reason}', where=where,
-                        next_step=f"run `sparkyard lock {cell.id}` where that index is reachable")
+                        next_step=f"run {command('lock', cell.id)} where that index can be reached")

@@ -31,7 +31,7 @@ from builder.matrix.models import Index
 from builder.process import Result, run
 
 NO_SOLUTION = 1  # uv's exit code where the requirements contradict each other; 2 is any failure
-PROJECT = "sparkyard-cell"  # what uv calls the matrix's wishes
+PROJECT = "sparkyard-cell"  # what uv calls the project whose requirements are the matrix's
 ALL = "*"  # "--upgrade" of everything
 
 
@@ -84,7 +84,7 @@ class ResolutionRequest:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """Return the cell's requirements and the bound packages, each one as a direct wish."""
+        """Return the cell's requirements and the bound packages, each as a direct requirement."""
         return tuple(dict.fromkeys((*self.cell.requirements, *self.bound)))
 
 
