@@ -1,9 +1,10 @@
 """The Docker engine: images, builds and containers, all through the docker program.
 
 An ``Engine`` is one docker program and the engine that it speaks to (``DOCKER_HOST`` and docker
-contexts are honoured, since the program itself reads them). Every call has a limit in time and
-every answer is checked (``builder.engine.docker``), and every failure is explained
-(``builder.engine.errors``), so that callers see this project's errors only.
+contexts are honoured, since the program itself reads them). Builds and changes of images go through
+python-on-whales. It has no limits of its own and believes any answer, so its calls run under
+``timeout``, and questions and transfers go through ``builder.engine.docker``, which checks them.
+Every failure is explained (``builder.engine.errors``): callers see this project's errors only.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import re
 import shutil
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from python_on_whales import DockerClient as WhalesClient
+from python_on_whales.exceptions import DockerException, NoSuchImage
+
 from builder import limits, process
 from builder.engine.container import Container, RunSpec
-from builder.engine.docker import DockerClient, parsed
+from builder.engine.docker import LOG_LINES, DockerClient, hung, parsed
 from builder.engine.errors import ENGINE_STEP, explain
 from builder.engine.facts import (
     DIGEST,
@@ -44,6 +49,7 @@ __all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "Rem
            "RunSpec", "sent_bytes"]
 
 NO_IMAGE = re.compile(r"no such (image|object)", re.IGNORECASE)
+TIMED_OUT = (124, 137)  # what ``timeout`` ends with: it ended the program, or had to kill it
 NOT_IN_REGISTRY = re.compile(r"not found|manifest unknown|name unknown", re.IGNORECASE)
 
 
@@ -126,14 +132,13 @@ class Engine:
 
     def tag(self, reference: str, new: str) -> None:
         """Give a local image another name."""
-        self.docker.run("image", "tag", reference, new, doing=f"tagging {new}", where=new,
-                        timeout=limits.ENGINE_CHANGE_S)
+        with _explaining(f"tagging {new}", new):
+            self._whales(limits.ENGINE_CHANGE_S).image.tag(reference, new)
 
     def load(self, archive: Path) -> None:
         """Take an image in from an archive, under the name that is written in it."""
-        self.docker.run("image", "load", "--quiet", "--input", str(archive),
-                        doing=f"loading {archive.name}", where=str(archive),
-                        timeout=limits.ENGINE_TRANSFER_S)
+        with _explaining(f"loading {archive.name}", str(archive)):
+            self._whales(limits.ENGINE_TRANSFER_S).image.load(archive, quiet=True)
 
     def remote_digest(self, reference: str) -> str | None:
         """Ask the registry for a manifest's digest; None where it has no such image."""
@@ -179,11 +184,8 @@ class Engine:
 
     def remove(self, reference: str) -> None:
         """Remove a local image's name, and the image when that was its last; silent if gone."""
-        doing = f"removing the image {reference}"
-        result = self.docker.run("image", "rm", "--force", reference, doing=doing, check=False,
-                                 timeout=limits.ENGINE_CHANGE_S)
-        if result.returncode != 0 and not NO_IMAGE.search(result.stderr):
-            raise explain(result.stderr, doing, reference)
+        with _explaining(f"removing the image {reference}", reference), suppress(NoSuchImage):
+            self._whales(limits.ENGINE_CHANGE_S).image.remove(reference, force=True)
 
     # -- builds -------------------------------------------------------------------------------
 
@@ -195,23 +197,30 @@ class Engine:
         NetworkError with the last lines of the build.
         """
         started, sent = time.monotonic(), 0
+        tail: deque[str] = deque(maxlen=LOG_LINES)
+        doing = f"building {', '.join(targets) or 'the image'}"
         with tempfile.TemporaryDirectory(prefix="sparkyard-bake-") as folder:
             file, metadata = Path(folder, "bake.json"), Path(folder, "metadata.json")
             file.write_text(json.dumps(definition, indent=1), encoding="utf-8")
-            words = [*(["--builder", self.builder] if self.builder else []),
-                     *([] if cache else ["--no-cache"]), "--load", "--progress", "plain",
-                     "--file", str(file), "--metadata-file", str(metadata), *targets]
-            doing = f"building {', '.join(targets) or 'the image'}"
-            for line in self.docker.follow(
-                    "buildx", "bake", *words, doing=doing,
-                    # Newer buildx asks before it reads outside the working folder; the store
-                    # lies there by design.
-                    env={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}):
-                sent = max(sent, sent_bytes(line))
-                if on_line:
-                    on_line(line)
+            with _explaining(doing, "", tail):
+                for raw in self._whales(limits.ENGINE_TRANSFER_S).buildx.bake(
+                        list(targets), builder=self.builder, files=[file], load=True, cache=cache,
+                        progress="plain", metadata_file=metadata, stream_logs=True,
+                        # Newer buildx asks before it reads outside the working folder; the
+                        # store lies there by design.
+                        variables={"BUILDX_BAKE_ENTITLEMENTS_FS": "0"}):
+                    line = str(raw).rstrip("\n")
+                    tail.append(line)
+                    sent = max(sent, sent_bytes(line))
+                    if on_line:
+                        on_line(line)
             text = metadata.read_text("utf-8") if metadata.is_file() else "{}"
         return BakeResult(time.monotonic() - started, sent, parsed(text, json.loads, doing))
+
+    def _whales(self, seconds: float) -> WhalesClient:
+        """Return python-on-whales for this engine; each of its calls ends after ``seconds``."""
+        limit = ["timeout", "--kill-after=10", f"{seconds:.0f}"]
+        return WhalesClient(client_call=[*limit, *self.docker.words], client_type="docker")
 
     # -- containers ---------------------------------------------------------------------------
 
@@ -243,6 +252,18 @@ class Engine:
     def sweep(self) -> int:
         """Remove containers that killed runs of this machine left; return how many."""
         return sweep(self.docker)
+
+
+@contextmanager
+def _explaining(doing: str, where: str, tail: deque[str] | None = None) -> Iterator[None]:
+    """Turn what python-on-whales raises into our own errors; ``tail`` is the log of a build."""
+    try:
+        yield
+    except DockerException as error:
+        if error.return_code in TIMED_OUT:
+            raise hung(doing, "it took too long", where) from error
+        text = "\n".join(tail) if tail else error.stderr or error.stdout or ""
+        raise explain(text, doing, where) from error
 
 
 def _asking(reference: str) -> str:

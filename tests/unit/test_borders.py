@@ -71,6 +71,7 @@ ORDER = (
 STARTS = {"run", "Popen", "call", "check_call", "check_output"}
 ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),
+    ({"python_on_whales"}, re.compile(r"builder\.engine\.client")),
     ({"rich"}, re.compile(r"builder\.(report\.terminal|console)")),
 )
 
@@ -88,7 +89,7 @@ def inside(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-@pytest.mark.parametrize(("packages", "allowed"), ALLOWED, ids=("network", "terminal"))
+@pytest.mark.parametrize(("packages", "allowed"), ALLOWED, ids=("network", "engine", "terminal"))
 def test_borders(packages: set[str], allowed: re.Pattern[str]) -> None:
     crossing = {name for name, tree in TREES.items()
                 if any(inside(found, packages) for found in imports(tree))}
