@@ -24,6 +24,7 @@ _TEMPORARY = r"|\..+\.tmp"  # what a killed run left of a file that it was writi
 _ANY = r".+"
 # What may lie directly in each folder of a cache, by folder.
 STRUCTURE: Mapping[str, str] = {
+    "compressed": rf"{_SHA256}\.(zst|gz|json)",
     "contexts": r"sparkyard-layers-[abc]|[0-9a-f]{16}\.json",
     "debs": rf"{_SHA256}\.deb|\.fetch-[a-z0-9_]+",
     "facts": r"[0-9a-f]{16}|tmp",
@@ -39,6 +40,7 @@ STRUCTURE: Mapping[str, str] = {
     "stamps": rf"{_SHA256}\.json",
     "tmp": r"(tmp|work-)[a-z0-9_]{8}",
     "tools": r"[a-z0-9._-]+-[0-9a-f]{16}",
+    "uploads": rf"{_SHA256}\.json",
     "vllm": _ANY,
     "wheels": _SHA256,
 }

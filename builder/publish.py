@@ -5,13 +5,17 @@ An image is pushed only when it is locked; a candidate only when this very image
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder import labels as label
+from builder.direct_push import DirectPush, push_direct
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError, command
 from builder.record.reader import image_passed
+from builder.store.compressed import Compression
+from builder.store.content_store import Store
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,50 @@ def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = ""
     ``name`` is the cell's name without ``-next``; the update is measured against ``since``, or
     against what the registry has under ``name-next`` or ``name``.
     """
+    tag = immutable_tag(image, name)
+    previous, there = _previous(engine, name, since)
+    digest = engine.push(tag)
+    layers = engine.remote_layers(tag) or ()
+    return Pushed(tag, digest, layers, previous,
+                  tuple(layer for layer in layers if layer.digest not in there))
+
+
+def push_without_engine(engine: Engine, store: Store, image: ImageFacts, name: str, *,
+                        records: Path | None, siblings: Sequence[str], compression: Compression,
+                        since: str = "") -> tuple[Pushed, DirectPush, str]:
+    """Push as ``push_immutable`` does, and ``-next`` where ``records`` are given, by HTTP alone.
+
+    The third value is the candidate's name, empty without ``records``. Its conditions are those of
+    ``push_next``; both tags get the same manifest.
+    """
+    tag = immutable_tag(image, name)
+    candidate = candidate_name(image, name, records) if records is not None else ""
+    previous, there = _previous(engine, name, since)
+    document = engine.image_document(image.id)
+    assert document is not None  # it was inspected a moment ago
+    done = push_direct(engine, store, document, [tag, *([candidate] if candidate else [])],
+                       siblings, compression)
+    pushed = Pushed(tag, done.digest, done.layers, previous,
+                    tuple(layer for layer in done.layers if layer.digest not in there))
+    return pushed, done, candidate
+
+
+def immutable_tag(image: ImageFacts, name: str) -> str:
+    """Return the image's immutable tag beside ``name``; raises VerdictError for an unlocked image.
+
+    An image may have tags of several registries; only that of ``name``'s own is meant.
+    """
     if image.labels.get(label.STATUS) != "locked":
         raise VerdictError("the image was built on an unlocked base and cannot be published",
                            where=image.labels.get(label.CELL, image.id),
                            next_step=f"lock the base ({command('base')}), then build again")
     short = image.labels[label.INPUTS].removeprefix("sha256:")[:12]
-    tags = [tag for tag in image.repo_tags if tag.endswith(f"-{short}")]
+    beside = name.rpartition(":")[0] + ":"
+    tags = [tag for tag in image.repo_tags if tag.startswith(beside) and tag.endswith(f"-{short}")]
     if not tags:
         raise VerdictError("the image has no tag that names its contents", where=image.id,
                            next_step="build it again")
-    previous, there = _previous(engine, name, since)
-    digest = engine.push(tags[0])
-    layers = engine.remote_layers(tags[0]) or ()
-    return Pushed(tags[0], digest, layers, previous,
-                  tuple(layer for layer in layers if layer.digest not in there))
+    return tags[0]
 
 
 def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str]]:
@@ -75,9 +109,14 @@ def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str
 
 def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> str:
     """Push ``<name>-next``; refuses an image that no record says passed its smoke."""
-    if not image_passed(records, image.id):
-        raise VerdictError("this image has not passed its smoke test", where=name,
-                           next_step="run " + command("smoke", image.labels[label.CELL]))
-    candidate = f"{name}-next"
+    candidate = candidate_name(image, name, records)
     engine.tag(image.id, candidate)
     return engine.push(candidate)
+
+
+def candidate_name(image: ImageFacts, name: str, records: Path) -> str:
+    """Return ``<name>-next``; raises VerdictError unless a record says the image passed."""
+    if not image_passed(records, image.id):
+        raise VerdictError("this image has not passed its smoke test", where=name,
+                           next_step=f"run {command('smoke', image.labels[label.CELL])}")
+    return f"{name}-next"

@@ -34,16 +34,17 @@ def execute(options: argparse.Namespace) -> int:
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect(options.builder)
     results = [build(workspace, cell, engine) for cell in cells]
-    pushed = [(result.cell.id, push.push_cell(workspace, engine, result.cell, result.image))
+    pushed = [push.Result(result.cell.id,
+                          push.push_cell(workspace, engine, result.cell, result.image))
               for result in results] if options.push else []
     if options.json:
-        moved = {cell: push.as_json(cell, facts) for cell, facts in pushed}
+        moved = {done.cell: push.as_json(done) for done in pushed}
         console.document([_as_json(result, moved.get(result.cell.id)) for result in results])
         return 0
     for result in results:
         _show(result)
     if pushed:
-        push.show([(cell, facts, "") for cell, facts in pushed])
+        push.show(pushed)
     return 0
 
 

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from builder import console
+from builder.direct_push import DirectPush
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import EngineError, command
+from builder.errors import EngineError, UsageError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
-from builder.publish import Pushed, push_immutable, push_next
+from builder.publish import Pushed, push_immutable, push_next, push_without_engine
 from builder.record.models import records_folder
+from builder.registry.upload import Outcome
+from builder.store.compressed import Compression
+from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
+
+
+@dataclass(frozen=True)
+class Result:
+    """One cell's push: ``candidate`` is the ``-next`` name or its digest, empty without one."""
+
+    cell: str
+    pushed: Pushed
+    candidate: str = ""
+    direct: DirectPush | None = None
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,6 +41,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help="also push the -next candidate; needs a passed smoke test")
     parser.add_argument("--since", default="", metavar="REF",
                         help="measure the update against this image (default: the last -next)")
+    parser.add_argument("--direct", action="store_true",
+                        help="push the store's layers by the registry's API, without the engine: "
+                        "compressed once, resumable, the same digests from any machine")
+    parser.add_argument("--compression", choices=[method.value for method in Compression],
+                        help="how --direct compresses (default: zstd; gzip for engines before 23)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -33,7 +53,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Push cell by cell and show the manifest digests."""
-    workspace = open_workspace(options.matrix, make_cache=False)
+    if options.compression and not options.direct:
+        raise UsageError("--compression is for --direct: the engine compresses in its own way",
+                         where="command line", next_step="add --direct")
+    workspace = open_workspace(options.matrix, make_cache=options.direct)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect()
     results = []
@@ -42,13 +65,16 @@ def execute(options: argparse.Namespace) -> int:
         image = engine.inspect(name)
         if image is None:
             raise EngineError("this cell has no image on the engine", where=name,
-                              next_step="run " + command("build", cell.id))
+                              next_step=f"run {command('build', cell.id)}")
+        if options.direct:
+            results.append(_push_directly(workspace, engine, cell, image, options))
+            continue
         pushed = push_cell(workspace, engine, cell, image, options.since)
         candidate = (push_next(engine, image, name, records_folder(workspace.cache))
                      if options.next else "")
-        results.append((cell.id, pushed, candidate))
+        results.append(Result(cell.id, pushed, candidate))
     if options.json:
-        console.document([as_json(*result) for result in results])
+        console.document([as_json(result) for result in results])
     else:
         show(results)
     return 0
@@ -61,18 +87,64 @@ def push_cell(workspace: Workspace, engine: Engine, cell: Cell, image: ImageFact
     return push_immutable(engine, image, local_name(workspace.registry, cell), since)
 
 
-def as_json(cell: str, pushed: Pushed, candidate: str = "") -> dict[str, Any]:
+def _push_directly(workspace: Workspace, engine: Engine, cell: Cell, image: ImageFacts,
+                   options: argparse.Namespace) -> Result:
+    push_patches(workspace, cell, image)
+    pushed, direct, candidate = push_without_engine(
+        engine, Store(workspace.cache), image, local_name(workspace.registry, cell),
+        records=records_folder(workspace.cache) if options.next else None,
+        siblings=siblings(workspace), since=options.since,
+        compression=Compression(options.compression or Compression.ZSTD))
+    return Result(cell.id, pushed, candidate, direct)
+
+
+def siblings(workspace: Workspace) -> list[str]:
+    """Return the repositories of the matrix's other images, which share bases and layers."""
+    space = workspace.registry.partition("/")[2]
+    names = dict.fromkeys(cell.image for cell in workspace.cells)
+    return [f"{space}/{name}" if space else name for name in names]
+
+
+def as_json(result: Result) -> dict[str, Any]:
     """Return what a push came to as one JSON value; ``to_pull`` are compressed bytes."""
-    return {"cell": cell, "reference": pushed.reference, "digest": pushed.digest,
-            "next": candidate or None, "size": pushed.size, "previous": pushed.previous or None,
-            "to_pull": pushed.to_pull, "new_layers": [layer.digest for layer in pushed.missing]}
+    pushed = result.pushed
+    value: dict[str, Any] = {
+        "cell": result.cell, "reference": pushed.reference, "digest": pushed.digest,
+        "next": result.candidate or None, "size": pushed.size,
+        "previous": pushed.previous or None, "to_pull": pushed.to_pull,
+        "new_layers": [layer.digest for layer in pushed.missing]}
+    if result.direct is not None:
+        done = result.direct
+        value |= {"config": done.config, "sent": done.sent, "seconds": round(done.seconds, 2),
+                  "compress_seconds": round(done.compress_seconds, 2),
+                  "blobs": {way.value: {"count": done.count_by(way), "size": done.bytes_by(way)}
+                            for way in Outcome}}
+    return value
 
 
-def show(results: Sequence[tuple[str, Pushed, str]]) -> None:
+def show(results: Sequence[Result]) -> None:
     """Print a row an image: what it is, and what an update to it costs."""
-    rows = [(cell, pushed.reference.rpartition(":")[2], pushed.digest, console.size(pushed.size),
+    rows = [(result.cell, pushed.reference.rpartition(":")[2], pushed.digest,
+             console.size(pushed.size),
              (f"{console.size(pushed.to_pull)} in {len(pushed.missing)} of {len(pushed.layers)} "
              "layers"), pushed.previous.rpartition(":")[2] or "first image",
-             "pushed" if candidate else "") for cell, pushed, candidate in results]
+             "pushed" if result.candidate else "")
+            for result in results for pushed in (result.pushed,)]
     console.table("pushed", ("cell", "tag", "manifest digest", "compressed", "an update pulls",
                              "from", "-next"), rows)
+    for result in results:
+        if result.direct is not None:
+            console.out(f"{result.cell}: {summary(result.direct)}")
+
+
+def summary(done: DirectPush) -> str:
+    """Say what a push moved, what was there already, and how long it took."""
+    parts = [f"{console.size(done.sent)} sent in {console.seconds(done.seconds)}"
+             + (f", of which {console.seconds(done.compress_seconds)} until all layers were "
+                "compressed" if done.compress_seconds >= 1 else "")]
+    for way, words in ((Outcome.PRESENT, "there already"),
+                       (Outcome.MOUNTED, "mounted from other repositories")):
+        if count := done.count_by(way):
+            parts.append(f"{console.size(done.bytes_by(way))} in {count} "
+                         f"{'blob' if count == 1 else 'blobs'} {words}")
+    return "; ".join(parts)

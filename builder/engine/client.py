@@ -116,6 +116,29 @@ class Engine:
             return None
         raise explain(result.stderr, doing, reference)
 
+    def image_document(self, reference: str) -> dict[str, Any] | None:
+        """Return all that the engine says of a local image, as JSON; None where there is none."""
+        doing = f"inspecting the image {reference}"
+        result = self.docker.run("image", "inspect", reference, doing=doing, check=False)
+        if result.returncode == 0:
+            return parsed(result.stdout, lambda text: dict(json.loads(text)[0]), doing, reference)
+        if NO_IMAGE.search(result.stderr):
+            return None
+        raise explain(result.stderr, doing, reference)
+
+    def history(self, reference: str) -> tuple[str, ...]:
+        """Return what made each layer of a local image, the newest first."""
+        return self.docker.ask(
+            "image", "history", "--no-trunc", "--format", "{{json .CreatedBy}}", reference,
+            read=lambda text: tuple(str(json.loads(line)) for line in text.splitlines() if line),
+            doing=f"reading the history of {reference}", where=reference)
+
+    def save(self, reference: str, archive: Path) -> None:
+        """Write a local image to an archive, as ``docker save`` does."""
+        self.docker.run("image", "save", "--output", str(archive), reference,
+                        doing=f"saving {reference}", where=reference,
+                        timeout=limits.ENGINE_TRANSFER_S)
+
     def diff_ids(self) -> frozenset[str]:
         """Return the digests of every layer that some local image has."""
         doing = "listing the engine's images"

@@ -18,6 +18,7 @@ from builder.store.content_store import Store
 DAY_S = 86_400
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"[0-9a-f]{64}\.json")
+_COMPRESSED = re.compile(r"[0-9a-f]{64}\.(zst|gz)")
 _LAYER = re.compile(r"[0-9a-f]{64}\.tar")
 
 
@@ -51,13 +52,14 @@ def usage(root: Path) -> list[FolderUsage]:
 
 
 def removable(root: Path, locked: Collection[str], days: float) -> list[Removable]:
-    """Return what was not used for ``days``: wheels outside ``locked``, layers, partial downloads.
+    """Return what was not used for ``days``: wheels outside ``locked``, layers, cut-off transfers.
 
     ``locked`` are the sha256 of the wheels that a lock of this checkout names: those stay. A
     layer's last use is that of the newest key that leads to it.
     """
     before = time.time() - days * DAY_S
-    return [*_wheels(root, locked, before), *_layers(root, before), *_partials(root, before)]
+    return [*_wheels(root, locked, before), *_layers(root, before),
+            *_compressed(root, before), *_partials(root, before)]
 
 
 def remove(store: Store, items: Collection[Removable]) -> None:
@@ -99,6 +101,19 @@ def _layers(root: Path, before: float) -> Iterator[Removable]:
             yield Removable(f"layer {path.stem[:12]}", (*own, stamp, path), path.stat().st_size)
 
 
+def _compressed(root: Path, before: float) -> Iterator[Removable]:
+    """Compressed layers; the last use of one is that of the newest index that leads to it."""
+    indexes: dict[str, list[Path]] = {}
+    for index in named_files(root, "compressed/*", _KEY):
+        indexes.setdefault(_leads_to(index), []).append(index)
+    for path in named_files(root, "compressed/*", _COMPRESSED):
+        own = indexes.get(path.stem, [])
+        if max(file.stat().st_mtime for file in (path, *own)) < before:
+            stamp = root / "stamps" / f"{path.stem}.json"
+            yield Removable(f"compressed layer {path.stem[:12]}", (*own, stamp, path),
+                            path.stat().st_size)
+
+
 def _leads_to(key: Path) -> str:
     try:
         return str(json.loads(key.read_text(encoding="utf-8"))["digest"])
@@ -110,3 +125,6 @@ def _partials(root: Path, before: float) -> Iterator[Removable]:
     for path in named_files(root, "partial/*", _DIGEST):
         if path.stat().st_mtime < before:
             yield Removable(f"partial download {path.name[:12]}", (path,), path.stat().st_size)
+    for path in named_files(root, "uploads/*", _KEY):
+        if path.stat().st_mtime < before:
+            yield Removable(f"note of an upload {path.name[:12]}", (path,), path.stat().st_size)

@@ -22,7 +22,8 @@ NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request", "oras"}
 # smoke.* and host speak to this machine only; bench to it, or to the server that --url names.
 MAY_USE_THE_NETWORK = re.compile(
     r"builder\.(fetch\.\w+|indexes\.\w+|locking\.(resolver|candidates|uv)|debian\.fetch|host\.setup"
-    r"|patches\.(upstream|artifact)|smoke\.(client|probes)|bench\.client)")
+    r"|patches\.(upstream|artifact)|smoke\.(client|probes)|bench\.client"
+    r"|registry\.client)")
 # The house from the ground up: what stands later may import what stands before, never the reverse.
 ORDER = (
     "errors",
@@ -44,6 +45,7 @@ ORDER = (
     "locking",
     "store",
     "fetch",
+    "registry",
     "engine",
     "debian",
     "binaries",
@@ -61,6 +63,7 @@ ORDER = (
     "report",
     "host",
     "plan",
+    "direct_push",
     "publish",
     "build",
     "commands",

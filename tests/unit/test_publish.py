@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ def test_only_the_immutable_tag_is_pushed() -> None:
     engine: Any = Pushes()
     pushed = push_immutable(engine, an_image(), "r/cpu:cpu")
     assert (pushed.reference, pushed.digest, pushed.size) == (TAG, "sha256:manifest", 30)
+    assert engine.pushed == [TAG]
+
+
+def test_the_tag_of_another_registry_is_not_pushed() -> None:
+    engine: Any = Pushes()
+    elsewhere = replace(an_image(), repo_tags=("a/cpu:cpu-0.32.0-abcdefabcdef", TAG))
+    assert push_immutable(engine, elsewhere, "r/cpu:cpu").reference == TAG
+    with pytest.raises(VerdictError, match="no tag that names"):
+        push_immutable(engine, elsewhere, "z/cpu:cpu")
     assert engine.pushed == [TAG]
 
 

@@ -1,0 +1,126 @@
+"""Our push beside the engine's: ``python -m benchmarks.push [CELL]``.
+
+CELL (default ``cpu``, built before) goes to a fresh registry of Debian's each time, on this
+machine's disk, in one run: by the engine, by ``push --direct`` with nothing compressed yet, again
+with everything compressed, and once more with everything in the registry. Beside them stands the
+time to write the compressed bytes to the same disk and flush them. Pushes of the engine need the
+image under the registry's name, which is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+
+from builder.workspace import cache_folder, open_workspace
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = "services/registry-program/usr/bin/docker-registry"
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """Run a fresh registry; its data is removed afterwards."""
+    program = shutil.which("docker-registry") or str(cache_folder(make=False) / PROGRAM)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{probe.getsockname()[1]}"
+    data, config = folder / "registry", folder / "registry.yml"
+    config.write_text(f"version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n"
+                      f"    rootdirectory: {data}\nhttp:\n  addr: {host}\n", encoding="utf-8")
+    with subprocess.Popen([program, "serve", str(config)], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as child:
+        try:
+            while True:
+                try:
+                    requests.get(f"http://{host}/v2/", timeout=5)
+                    break
+                except requests.ConnectionError:
+                    time.sleep(0.1)
+            yield host
+        finally:
+            child.terminate()
+            child.wait()
+            shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def names_at(host: str, cell: str) -> Iterator[str]:
+    """Give the cell's image its names at ``host``; yields the immutable one."""
+    space = open_workspace(ROOT / "matrix.toml", make_cache=False).registry
+    image = next(one.image for one in open_workspace(ROOT / "matrix.toml").cells if one.id == cell)
+    said = subprocess.run(["docker", "image", "inspect", f"{space}/{image}:{cell}"], check=True,
+                          capture_output=True, text=True).stdout
+    tags = [tag for tag in json.loads(said)[0]["RepoTags"] if tag.startswith(f"{space}/")]
+    names = {tag: f"{host}/sparkyard/{tag.rpartition('/')[2]}" for tag in tags}
+    for tag, name in names.items():
+        subprocess.run(["docker", "tag", tag, name], check=True)
+    try:
+        yield next(name for name in names.values() if not name.endswith(f":{cell}"))
+    finally:
+        subprocess.run(["docker", "rmi", *names.values()], check=True, capture_output=True)
+
+
+def direct(host: str, cell: str, cache: Path) -> dict[str, float]:
+    """Push with ``--direct``; return its own figures and the seconds of the whole command."""
+    started = time.perf_counter()
+    said = subprocess.run(
+        [sys.executable, "-m", "builder", "push", cell, "--direct", "--json"], cwd=ROOT, check=True,
+        capture_output=True, text=True, env={**os.environ, "SPARKYARD_CACHE": str(cache),
+                                             "SPARKYARD_REGISTRY": f"{host}/sparkyard"}).stdout
+    return {**json.loads(said)[0], "wall": time.perf_counter() - started}
+
+
+def written(folder: Path, files: list[Path]) -> float:
+    """Return the seconds that writing and flushing copies of the files takes."""
+    started = time.perf_counter()
+    for number, path in enumerate(files):
+        with path.open("rb") as source, (folder / f"copy-{number}").open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+            target.flush()
+            os.fsync(target.fileno())
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print the seconds and the ratios that the bars are about."""
+    cell = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    cache = cache_folder()
+    with tempfile.TemporaryDirectory(dir=cache.parent) as name:
+        folder, own = Path(name), Path(name, "cache")
+        own.mkdir()
+        (own / ".sparkyard-cache").touch()
+        shutil.copytree(cache / "layers", own / "layers", copy_function=os.link)
+        with registry(folder) as host, names_at(host, cell) as tag:
+            started = time.perf_counter()
+            subprocess.run(["docker", "push", "--quiet", tag], check=True, capture_output=True)
+            engine = time.perf_counter() - started
+        with registry(folder) as host, names_at(host, cell):
+            cold = direct(host, cell, own)
+        with registry(folder) as host, names_at(host, cell):
+            warm = direct(host, cell, own)
+            nothing = direct(host, cell, own)
+        files = [path for path in (own / "compressed").iterdir() if path.suffix == ".zst"]
+        (folder / "copies").mkdir()
+        disk = written(folder / "copies", files)
+    print(f"{cell}: {warm['sent'] / 1e6:.0f} MB with zstd")
+    print(f"the engine's push {engine:.1f} s; --direct, cold {cold['wall']:.1f} s; ratio "
+          f"{engine / cold['wall']:.1f} (bar: 3)")
+    print(f"--direct, compressed before {warm['wall']:.1f} s; writing the same bytes {disk:.1f} s; "
+          f"ratio {warm['wall'] / disk:.2f} (bar: 1.3)")
+    print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""`push --direct` to a real registry, pulled and run by a real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import requests
+
+from builder.build import Built, build
+from builder.engine.client import Engine, RunSpec
+from builder.workspace import Workspace, cache_folder
+from tests.integration.test_build import ended, make_workspace, sparkyard
+
+pytestmark = pytest.mark.engine
+
+FOUND_IN = cache_folder(make=False) / "services/registry-program/usr/bin/docker-registry"
+LIST = ("find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /etc/hosts "
+        "-o -path /etc/hostname -o -path /etc/resolv.conf -o -path /.dockerenv -o -path /etc/mtab "
+        "\\) -prune -o -printf '%p %y %m %U:%G %l ' \\( -type f -printf '%s %T@ ' \\) "
+        "-printf '\\n' | sort")
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """Run Debian's registry with a folder of its own."""
+    program = shutil.which("docker-registry") or str(FOUND_IN)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{probe.getsockname()[1]}"
+    config = folder / "registry.yml"
+    config.write_text(f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {folder}/data\n"
+                      f"http:\n  addr: {host}\n  secret: s\n")
+    with (folder / "log").open("wb") as log, subprocess.Popen(
+            [program, "serve", str(config)], stdout=log, stderr=log) as child:
+        try:
+            for _ in range(100):
+                try:
+                    requests.get(f"http://{host}/v2/", timeout=5)
+                    break
+                except requests.ConnectionError:
+                    time.sleep(0.1)
+            yield host
+        finally:
+            child.terminate()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Built]:
+    workspace = make_workspace(tmp_path_factory.mktemp("direct") / "w", "1.7",
+                               weights=os.urandom(900))
+    return workspace, build(workspace, workspace.cells[0], Engine.connect())
+
+
+@contextmanager
+def named_for(host: str, built: Built, workspace: Workspace) -> Iterator[str]:
+    """Give the image its names at the registry ``host``."""
+    engine, own = Engine.connect(), f"{host}/sparkyard"
+    names = [name.replace(workspace.registry, own) for name in (built.plan.name, built.plan.tag)]
+    for name in names:
+        engine.tag(built.image.id, name)
+    try:
+        yield names[1]
+    finally:
+        for name in names:
+            engine.remove(name)
+
+
+def push(workspace: Workspace, host: str, *options: str) -> dict[str, object]:
+    child = sparkyard(workspace, "push", "probe", "--direct", "--json", *options,
+                      SPARKYARD_REGISTRY=f"{host}/sparkyard")
+    with child:
+        said, errors = child.communicate(timeout=300)
+    assert child.returncode == 0, errors
+    result: dict[str, object] = json.loads(said)[0]
+    return result
+
+
+def listed(engine: Engine, image: str) -> list[str]:
+    done = engine.run_once(RunSpec(image, ("bash", "-c", LIST), network="none"))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("method", ["zstd", "gzip"])
+def test_a_real_engine_pulls_and_runs_what_was_pushed(
+        built: tuple[Workspace, Built], tmp_path: Path, method: str) -> None:
+    workspace, done = built
+    engine = Engine.connect()
+    with registry(tmp_path) as host:
+        with named_for(host, done, workspace) as tag:
+            first = push(workspace, host, "--compression", method)
+            again = push(workspace, host, "--compression", method)
+        assert first["sent"]
+        assert (again["sent"], again["digest"]) == (0, first["digest"])
+        pulled = engine.pull(tag)
+        try:
+            assert pulled.id == first["config"]
+            assert set(listed(engine, pulled.id)) ^ set(listed(engine, done.image.id)) == set()
+            assert pulled.env == done.image.env
+        finally:
+            engine.remove(tag)
+
+
+def test_another_store_gives_the_same_manifest(
+        built: tuple[Workspace, Built], tmp_path: Path) -> None:
+    workspace, done = built
+    other = replace(workspace, cache=tmp_path / "other")
+    shutil.copytree(workspace.cache / "layers", other.cache / "layers")
+    (other.cache / ".sparkyard-cache").touch()
+    with registry(tmp_path) as host, named_for(host, done, workspace):
+        first = push(workspace, host)
+        second = push(other, host)
+    assert second["digest"] == first["digest"]
+    assert second["sent"] == 0
+
+
+def test_a_killed_push_leaves_no_tag_and_the_next_one_finishes(
+        built: tuple[Workspace, Built], tmp_path: Path) -> None:
+    workspace, done = built
+    with registry(tmp_path) as host, named_for(host, done, workspace) as tag:
+        url = (f"http://{host}/v2/" + tag.partition("/")[2].replace(":", "/manifests/"))
+        child = sparkyard(workspace, "push", "probe", "--direct",
+                          SPARKYARD_REGISTRY=f"{host}/sparkyard")
+        uploads = tmp_path / "data/docker/registry/v2/repositories"
+        end = time.monotonic() + 120
+        while not list(uploads.glob("*/*/_uploads/*")) and time.monotonic() < end:
+            time.sleep(0.005)
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        assert requests.get(url, timeout=5).status_code == 404
+        assert push(workspace, host)["digest"]
+        headers = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
+        assert requests.get(url, headers=headers, timeout=5).status_code == 200
+
+
+def test_a_stopped_registry_is_one_clear_error(
+        built: tuple[Workspace, Built], tmp_path: Path) -> None:
+    workspace, done = built
+    with named_for("127.0.0.1:9", done, workspace):
+        errors = ended(sparkyard(workspace, "push", "probe", "--direct",
+                                 SPARKYARD_REGISTRY="127.0.0.1:9/sparkyard"), 4)
+    assert "Traceback" not in errors

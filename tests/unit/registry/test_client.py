@@ -1,0 +1,125 @@
+"""Requests to a registry: login by both ways, refusals, limits, retries; secrets stay secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from registry_server import serving
+
+from builder.errors import NetworkError
+from builder.registry.client import ATTEMPTS, Client, Reply
+from builder.registry.reference import Reference
+
+SECRET = "correct-horse-battery"
+USER = f"me:{SECRET}"
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    return tmp_path / "config.json"
+
+
+def keep(file: Path, host: str, user: str = USER) -> None:
+    file.write_text(json.dumps(
+        {"auths": {host: {"auth": base64.b64encode(user.encode()).decode()}}}))
+
+
+def client(host: str) -> Client:
+    return Client(Reference(host, "ns/cpu", "t"), pause_s=0.001)
+
+
+@pytest.mark.parametrize("bearer", [False, True], ids=["basic", "bearer"])
+def test_the_login_of_docker_is_used(login: Path, bearer: bool) -> None:
+    with serving(user=USER, bearer=bearer) as server:
+        keep(login, server.host)
+        asked = client(server.host)
+        assert asked.ask("GET", asked.url("manifests/t")).status == 404
+        assert asked.ask("GET", asked.url("manifests/t")).status == 404
+        assert len(server.logins) == int(bearer), "a token is asked for once"
+
+
+@pytest.mark.parametrize("bearer", [False, True], ids=["basic", "bearer"])
+@pytest.mark.parametrize("user", ["", "me:wrong-password"], ids=["none", "wrong"])
+def test_without_a_right_login_the_next_step_is_docker_login(
+        login: Path, user: str, bearer: bool) -> None:
+    with serving(user=USER, bearer=bearer) as server:
+        if user:
+            keep(login, server.host, user)
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="refuses this user, status 401") as caught:
+            asked.ask("GET", asked.url("manifests/t"))
+    assert caught.value.exit_code == 4
+    assert f"docker login {server.host}" in caught.value.next_step
+    assert "wrong-password" not in str(caught.value)
+
+
+def test_a_user_who_may_not_push_is_told() -> None:
+    with serving(faults={"POST": [403]}) as server:
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="status 403"):
+            asked.ask("POST", asked.url("blobs/uploads/"))
+        assert server.count("POST") == 1
+
+
+def test_the_login_goes_to_no_token_service_without_encryption(login: Path) -> None:
+    with serving(user=USER, bearer=True, realm="http://192.0.2.1/token") as server:
+        keep(login, server.host)
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="login without encryption"):
+            asked.ask("GET", asked.url("manifests/t"))
+
+
+def test_a_foreign_host_gets_no_login(login: Path) -> None:
+    with serving(user=USER) as server, serving(user=USER) as foreign:
+        keep(login, server.host)
+        with pytest.raises(NetworkError, match="refuses"):
+            client(server.host).ask("GET", f"http://{foreign.host}/v2/ns/cpu/manifests/t")
+        assert foreign.logins == []
+        assert foreign.count("GET") == 1
+
+
+def test_an_answer_without_end_is_cut() -> None:
+    with serving(endless=True) as server:
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="answer is too long"):
+            asked.ask("GET", asked.url("manifests/t"))
+
+
+def test_what_passes_is_tried_again() -> None:
+    with serving(faults={"GET": [503, 429]}) as server:
+        asked = client(server.host)
+        assert asked.ask("GET", asked.url("manifests/t")).status == 404
+        assert server.count("GET") == 3
+
+
+def test_a_registry_that_is_not_there_is_one_clear_error() -> None:
+    with serving() as server:
+        asked = client(server.host)
+    with pytest.raises(NetworkError, match="no connection") as caught:
+        asked.ask("GET", asked.url("manifests/t"))
+    assert "goes on where it stopped" in caught.value.next_step
+
+
+def test_a_registry_that_fails_for_good_is_asked_a_few_times() -> None:
+    with serving(faults={"GET": [500] * 99}) as server:
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="answered 500"):
+            asked.ask("GET", asked.url("manifests/t"))
+        assert server.count("GET") == ATTEMPTS
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"errors": []}', b'{"errors": [5]}',
+                                  b"[" * 100_000])
+def test_an_error_page_of_any_kind_is_no_message(body: bytes) -> None:
+    assert Reply(500, {}, body).message == ""
+
+
+def test_the_message_of_a_registry_is_one_visible_line() -> None:
+    body = json.dumps({"errors": [{"code": "A", "message": "b\n\x1b[2J" + "x" * 999}]}).encode()
+    message = Reply(500, {}, body).message
+    assert message.startswith("A b \\x1b[2Jx")
+    assert len(message) < 250
