@@ -96,6 +96,16 @@ def general(body: dict[str, Any]) -> Message:
     return {"content": next(said for part, said in GENERAL.items() if part in text)}
 
 
+class Server(ThreadingHTTPServer):
+    """The listener: sixteen requests at once must not overflow its queue on a loaded machine.
+
+    With the five places of socketserver's default, the kernel resets the connections beyond them.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 class Handler(BaseHTTPRequestHandler):
     """The routes that the battery asks for."""
 
@@ -156,7 +166,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, json.dumps({"usage": usage, "choices": [{
                 "message": message, "finish_reason": finish, "logprobs": logprobs}]}).encode())
             return
-        fake.running += 1
+        with fake.lock:
+            fake.running += 1
         try:
             self.send_response(200)
             self.end_headers()
@@ -169,7 +180,8 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             pass
         finally:
-            fake.running -= not fake.leaks
+            with fake.lock:
+                fake.running -= not fake.leaks
 
     def _event(self, event: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
@@ -198,8 +210,7 @@ def pieces(message: Message) -> Iterator[Message]:
 def serving() -> Iterator[tuple[int, Fake]]:
     """Serve on a free port of the loopback interface."""
     fake = Fake()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("H", (Handler,), {"fake": fake}))
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), type("H", (Handler,), {"fake": fake}))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from builder.engine.client import Container
 from builder.errors import UsageError
 from builder.recipes.load import load_recipe
 from builder.record.check import Status
-from builder.smoke.template import SCRIPT, template_check, template_copies
+from builder.smoke.template import template_check, template_copies
 
 ROOT = Path(__file__).parents[3]
 TINY = ROOT / "tests" / "fixtures" / "tiny-gemma4"
@@ -103,14 +102,6 @@ def test_a_recipe_that_states_none_is_not_applicable() -> None:
     recipe = SimpleNamespace(chat_template=None)
     found = template_check(cast(Container, Here()), cast(Any, recipe), "")
     assert found.status is Status.NOT_APPLICABLE
-
-
-def test_the_file_of_the_command_line_wins(tmp_path: Path) -> None:
-    given = tmp_path / "mine.jinja"
-    given.write_text("{{ mine }}")
-    said = subprocess.run([sys.executable, SCRIPT, TINY, "", given], capture_output=True, text=True,
-                          check=True).stdout
-    assert json.loads(said)["where"] == str(given)
 
 
 def test_one_that_replaces_the_models_own_must_lie_here(

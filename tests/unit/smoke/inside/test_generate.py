@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import generate
 import pytest
+from results import Wrong
 
 from builder.smoke import levels
-from builder.smoke.probes import degenerate
-
-sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
-sys.path.insert(0, str(Path(degenerate.__file__).parent))
-import generate
-from results import Wrong
 
 CASE = {"name": "text: capital of France", "contains": ["Paris", ["city", "town"]]}
 

@@ -1,15 +1,11 @@
-"""The scripts that run in images, as far as they run here: the ELF reader and their output."""
+"""The ELF reader inside images: what a file expects others to define, and nothing of others."""
 
 from __future__ import annotations
 
 import _ctypes
 import subprocess
-import sys
 from pathlib import Path
 
-from builder.smoke import levels
-
-sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
 from elf import undefined_symbols
 
 
