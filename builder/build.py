@@ -1,6 +1,6 @@
 """One cell from its lock to an image on the engine: the stages in the order of the data.
 
-``load -> base -> (nothing to do?) -> fetch -> gate -> patch -> layers -> bake -> inspect``
+``load -> base -> (nothing to do?) -> fetch -> gate -> patch -> lean -> layers -> bake -> inspect``
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from builder.image import TARGET, ImagePlan, definition, plan_image
 from builder.layers.assemble import Overlay, make_layers, no_overlay
 from builder.layers.bytecode import compiler_in
 from builder.layers.layer import ImageLayers
+from builder.lean.stage import LeanClosure, trim_closure
 from builder.locking.lock import Lock, load_for
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 from builder.patches.load import load_series
 from builder.patches.stage import Patched, Series, apply_series, series_digest
 from builder.report.gate import verdict_line
+from builder.report.lean import show_savings
 from builder.store.build_contexts import choose, remember
 from builder.store.content_store import Store, StoredLayer
 from builder.workspace import Workspace
@@ -80,11 +82,13 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     clock.lap("fetch")
     _gate_closure(workspace, cell, wheels, base, engine)
     clock.lap("gate")
-    patched = apply_series(wheels, series, store)
+    patched = apply_series(wheels, series, store, repack=cell.lean)
     _report_patches(patched)
-    plan = replace(plan, labels={**plan.labels, **patched.labels})
     clock.lap("patch")
-    layers = cell_layers(workspace, cell, base, store, patched.wheels, engine, patched.overlay,
+    lean = trim(cell, patched.wheels, store)
+    plan = replace(plan, labels={**plan.labels, **patched.labels, **lean.labels})
+    clock.lap("lean")
+    layers = cell_layers(workspace, cell, base, store, lean.wheels, engine, patched.overlay,
                          bases)
     _report_patch_sizes(layers)
     clock.lap("layers")
@@ -133,6 +137,15 @@ def cell_layers(workspace: Workspace, cell: Cell, base: ReadyBase, store: Store,
     python = base.locked.python
     with compiler_in(engine, twin.reference, twin.locked.platform, python) as compiler:
         return make_layers(wheels, python, store, compiler, requested, overlay)
+
+
+def trim(cell: Cell, wheels: FetchedWheels, store: Store) -> LeanClosure:
+    """Return the closure trimmed for the cell's GPU; as it is where the cell is not lean."""
+    if not cell.lean or cell.gpu is None:
+        return LeanClosure(wheels)
+    lean = trim_closure(wheels, cell.gpu, store)
+    show_savings(lean.saved)
+    return lean
 
 
 def _report_patches(patched: Patched) -> None:

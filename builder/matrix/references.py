@@ -112,6 +112,9 @@ def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
     if (image.get("gpu") is None) != (image.get("cuda") is None):
         yield Problem(dotted((*here, "cuda")),
                       "gpu and cuda belong together: name both or neither")
+    if image.get("lean") and image.get("gpu") is None:
+        yield Problem(dotted((*here, "lean")), "a lean image leaves out what its GPU cannot run, "
+                      "and no gpu is named", "name the gpu, or drop lean")
     for axis in AXES:
         slugs = _slugs(image, axis) or []
         for slug in sorted(slug for slug, count in Counter(slugs).items() if count > 1):

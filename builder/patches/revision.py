@@ -102,10 +102,15 @@ def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:
                 if key.startswith(label.PATCHED)}
     for name, version in versions.items():
         wheel = lock.wheel(name)
-        if wheel is None or not version.startswith(patched_version(wheel.version, ())):
+        if wheel is None or not _derived(version, wheel.version):
             raise PatchError(f"the image's label says {name} {version}, but the lock has "
                              f"{wheel.version if wheel else 'none'}", where=lock.cell,
                              next_step="run " + command("build", lock.cell))
     return lock.model_copy(update={"wheels": tuple(
         wheel.model_copy(update={"version": versions.get(wheel.name, wheel.version)})
         for wheel in lock.wheels)})
+
+
+def _derived(version: str, locked: str) -> bool:
+    """Say whether a version is the locked one with more in its local part."""
+    return version.startswith((f"{locked}.", f"{locked}+"))

@@ -65,8 +65,12 @@ def series_digest(series: Series) -> str:
     return hashlib.sha256("".join(keys).encode()).hexdigest() if keys else ""
 
 
-def apply_series(wheels: FetchedWheels, series: Series, store: Store) -> Patched:
-    """Judge and apply every series; raises PatchError when a required patch does not apply."""
+def apply_series(wheels: FetchedWheels, series: Series, store: Store, *, repack: bool = False
+                 ) -> Patched:
+    """Judge and apply every series; raises PatchError when a required patch does not apply.
+
+    ``repack`` makes every patched wheel a wheel file of its own, for a stage that reads wheels.
+    """
     lock = wheels.lock
     revisions: dict[str, Revision] = {}
     verdicts: list[Verdict] = []
@@ -83,8 +87,8 @@ def apply_series(wheels: FetchedWheels, series: Series, store: Store) -> Patched
         if revision:
             revisions[name] = revision
     repacked = {name: _repack(revision, wheels, store)
-                for name, revision in revisions.items() if revision.deletes}
-    over = {name: revision for name, revision in revisions.items() if not revision.deletes}
+                for name, revision in revisions.items() if repack or revision.deletes}
+    over = {name: revision for name, revision in revisions.items() if name not in repacked}
     return Patched(_replaced(wheels, repacked), overlay_of(over, store) if over else no_overlay,
                    {name: revision.version for name, revision in revisions.items()},
                    tuple(verdicts), tuple(warnings))

@@ -7,6 +7,7 @@ not depend on the machine's zlib: the same wheel and patches give the same file 
 from __future__ import annotations
 
 import copy
+import shutil
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -28,33 +29,35 @@ _LOCAL = struct.Struct("<26xHH")  # the lengths of name and extra field, at a me
 def write_wheel(source: Path, target: Path, revision: Revision) -> None:
     """Write the patched form of ``source`` to ``target``; the caller gives it its final name."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", allowZip64=True) as new:
-        info = _info_of(old, source.name)
+        info = info_of(old, source.name)
         record, fresh = f"{info}/RECORD", _fresh(old, info, revision)
         for item in old.infolist():
             name = revision.renamed(item.filename)
             if name not in fresh and item.filename != record and \
                     revision.changes.get(item.filename, item) is not None:
-                _copy(old, item, new, name)
+                copy_member(old, item, new, name)
         for name, blob in sorted(fresh.items()):
-            _store(new, name, blob)
-        rows = _rows(old.read(record), source.name)
+            store_member(new, name, blob)
+        rows = record_rows(old.read(record), source.name)
         gone = frozenset(path for path, blob in revision.changes.items() if blob is None)
         signed = revision.rows(rows, {name: blob.data for name, blob in fresh.items()}, gone)
         folder = revision.renamed(record).partition("/")[0]
-        _store(new, f"{folder}/RECORD", Blob(render(signed, folder)))
+        store_member(new, f"{folder}/RECORD", Blob(render(signed, folder)))
 
 
-def _info_of(wheel: zipfile.ZipFile, name: str) -> str:
+def info_of(wheel: zipfile.ZipFile, name: str) -> str:
     """Return the folder of the wheel's metadata; raises PatchError where it is not whole."""
     names = wheel.namelist()
-    found = [path.partition("/")[0] for path in names if path.endswith(".dist-info/RECORD")]
+    found = [path.partition("/")[0] for path in names
+             if path.endswith(".dist-info/RECORD") and path.count("/") == 1]
     if not found or f"{found[0]}/METADATA" not in names:
         raise PatchError("the wheel has no RECORD or no METADATA", where=name,
                          next_step="lock another version of the wheel")
     return found[0]
 
 
-def _rows(record: bytes, name: str) -> list[Row]:
+def record_rows(record: bytes, name: str) -> list[Row]:
+    """Return the rows of a RECORD; raises PatchError where it is damaged."""
     try:
         return [row[:3] for row in parse_record_file(record.decode().splitlines())]
     except (InvalidRecordEntry, UnicodeDecodeError) as error:
@@ -71,14 +74,25 @@ def _fresh(old: zipfile.ZipFile, info: str, revision: Revision) -> dict[str, Blo
     return fresh
 
 
-def _store(archive: zipfile.ZipFile, name: str, blob: Blob) -> None:
+def store_member(archive: zipfile.ZipFile, name: str, blob: Blob) -> None:
+    """Write one member uncompressed, with a fixed time and mode."""
     item = zipfile.ZipInfo(name, _TIME)
     item.create_system = 3
     item.external_attr = (0o100755 if blob.executable else 0o100644) << 16
     archive.writestr(item, blob.data)
 
 
-def _copy(old: zipfile.ZipFile, item: zipfile.ZipInfo, new: zipfile.ZipFile, name: str) -> None:
+def store_file(archive: zipfile.ZipFile, old: zipfile.ZipInfo, name: str, source: Path) -> None:
+    """Write a file as a member in place of ``old``, uncompressed and with the same mode."""
+    item = zipfile.ZipInfo(name, _TIME)
+    item.create_system, item.external_attr = old.create_system, old.external_attr
+    item.file_size = source.stat().st_size
+    with source.open("rb") as stream, archive.open(item, "w") as member:
+        shutil.copyfileobj(stream, member, 1 << 20)
+
+
+def copy_member(old: zipfile.ZipFile, item: zipfile.ZipInfo, new: zipfile.ZipFile, name: str
+                ) -> None:
     """Copy one member without inflating it, under ``name``."""
     fresh = copy.copy(item)
     fresh.filename = fresh.orig_filename = name

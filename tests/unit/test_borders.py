@@ -53,6 +53,7 @@ ORDER = (
     "gate",
     "layers",
     "patches",
+    "lean",
     "recipes",
     "image",
     "record",

@@ -1,0 +1,164 @@
+"""One library trimmed for one GPU: its GPU code reduced, its file made smaller, and both proved.
+
+A result that the readers of ``binaries`` do not accept, or that differs in anything but the dropped
+GPU code, never leaves this module: the library then stays as it was, with the reason.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from builder.binaries.elf import read_elf
+from builder.binaries.facts import Code, ElfFacts, Form
+from builder.binaries.fatbin import SECTION, TO_LINK
+from builder.binaries.metered import UnreadableError
+from builder.lean.regions import (
+    Freed,
+    Region,
+    UnknownFormError,
+    compact,
+    kept,
+    read_regions,
+)
+from builder.lean.segments import LOAD, Layout, holes_of, read_layout, write_without
+
+RELATIVE = {183: 1027, 62: 8}  # by machine (aarch64, x86-64): "this address, wherever I am loaded"
+RELA = 4
+RELOCATION = struct.Struct("<QQq")  # place, kind, addend
+DEBUG = (".symtab", ".strtab", ".debug_", ".gdb_index", ".gnu_debuglink")  # nothing loads these
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """What trimming one library came to: bytes, entries of GPU code, bytes of debug symbols.
+
+    ``whole`` of ``regions`` were left as they are, as nothing in them loads or nobody refers to
+    them; ``reason`` says why the library stays as it was, and is empty otherwise.
+    """
+
+    before: int
+    after: int
+    kept: int = 0
+    dropped: int = 0
+    whole: int = 0
+    regions: int = 0
+    debug: int = 0
+    reason: str = ""
+
+
+@dataclass
+class _Work:
+    """What one pass over a library's fat binaries leaves behind."""
+
+    freed: list[Freed] = field(default_factory=list)
+    codes: dict[str, list[Code]] = field(default_factory=dict)
+    kept: int = 0
+    dropped: int = 0
+    whole: int = 0
+    regions: int = 0
+
+
+def trim_library(source: Path, target: Path, gpu: str) -> Trimmed:
+    """Write ``source`` without code that ``gpu`` can never run, and without debug symbols.
+
+    ``target`` is written only where something was dropped and the result was proved.
+    """
+    size = source.stat().st_size
+    if not size:
+        return Trimmed(0, 0)
+    with source.open("rb") as handle, \
+            mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY) as pages, \
+            memoryview(pages) as data:
+        try:
+            return _trim(data, source, target, gpu)
+        except (UnknownFormError, UnreadableError, ValueError, struct.error) as error:
+            target.unlink(missing_ok=True)
+            return Trimmed(size, size, reason=str(error))
+
+
+def _trim(data: memoryview, source: Path, target: Path, gpu: str) -> Trimmed:
+    layout = read_layout(data)
+    with source.open("rb") as handle:
+        before = read_elf(handle, source.name)
+    work = _Work()
+    for name in (SECTION, TO_LINK):
+        _trim_section(data, layout, name, gpu, work)
+    debug = {section.name: section.end - section.start for section in layout.sections
+             if section.name.startswith(DEBUG)}
+    result = Trimmed(len(data), len(data), work.kept, work.dropped, work.whole, work.regions,
+                     sum(debug.values()))
+    if not work.dropped and not result.debug:
+        return result
+    write_without(data, holes_of(work.freed), debug.keys(), target)
+    _prove(before, work.codes, target)
+    return replace(result, after=target.stat().st_size)
+
+
+def _trim_section(data: memoryview, layout: Layout, name: str, gpu: str, work: _Work) -> None:
+    """Trim the fat binaries of one section; all are read before the first one is changed."""
+    section = layout.section(name)
+    if section is None:
+        return
+    regions = list(read_regions(data, section.start, section.end))
+    referred = set(_addresses(data, layout, section.start, section.end)) if name == SECTION \
+        else {_address(layout, region.start) for region in regions}
+    for region in regions:
+        known = _address(layout, region.start) in referred
+        entries = _trim_region(data, region, gpu if known else "", work)
+        work.codes.setdefault(name, []).extend(entries)
+
+
+def _trim_region(data: memoryview, region: Region, gpu: str, work: _Work) -> list[Code]:
+    """Trim one region, not at all where ``gpu`` is empty; return the code that it has now."""
+    entries = kept(region, gpu) if gpu else ()
+    work.regions += 1
+    if not entries:
+        work.whole += 1
+        entries = region.entries
+    work.kept += len(entries)
+    work.dropped += len(region.entries) - len(entries)
+    hole = compact(data, region, entries)
+    if hole:
+        work.freed.append(hole)
+    return [entry.code for entry in entries if entry.code]
+
+
+def _addresses(data: memoryview, layout: Layout, start: int, end: int) -> Iterator[int]:
+    """Yield the addresses between two file offsets that relative relocations name."""
+    wanted = RELATIVE.get(layout.machine)
+    low, high = _address(layout, start), _address(layout, end - 1)
+    for section in layout.sections:
+        if section.kind == RELA:
+            for _, kind, address in RELOCATION.iter_unpack(data[section.start:section.end]):
+                if kind == wanted and low <= address <= high:
+                    yield address
+
+
+def _address(layout: Layout, offset: int) -> int:
+    """Return the address at which a file offset is loaded, or -1."""
+    return next((segment.address + offset - segment.offset for segment in layout.segments
+                 if segment.kind == LOAD and segment.offset <= offset < segment.end), -1)
+
+
+def _prove(before: ElfFacts, codes: dict[str, list[Code]], target: Path) -> None:
+    """Raise ValueError unless the result is the same library but for the dropped code."""
+    with target.open("rb") as handle:
+        after = read_elf(handle, before.path)
+    expected = replace(before, size=after.size, cuda=_summed(codes.get(SECTION, [])),
+                       cuda_to_link=_summed(codes.get(TO_LINK, [])))
+    if after != expected:
+        raise ValueError("the trimmed file differs in more than its GPU code")
+
+
+def _summed(codes: list[Code]) -> tuple[Code, ...]:
+    totals: dict[tuple[Form, int, str], Code] = {}
+    for code in codes:
+        key = (code.form, code.arch, code.variant)
+        known = totals.get(key)
+        totals[key] = code if known is None else replace(
+            known, count=known.count + code.count, size=known.size + code.size)
+    return tuple(totals[key] for key in sorted(totals))
