@@ -25,6 +25,7 @@ from builder.lean.regions import (
     read_regions,
 )
 from builder.lean.segments import LOAD, Layout, holes_of, read_layout, write_without
+from builder.removal import remove_file
 
 RELATIVE = {183: 1027, 62: 8}  # by machine (aarch64, x86-64): "this address, wherever I am loaded"
 RELA = 4
@@ -76,7 +77,7 @@ def trim_library(source: Path, target: Path, gpu: str) -> Trimmed:
         try:
             return _trim(data, source, target, gpu)
         except (UnknownFormError, UnreadableError, ValueError, struct.error) as error:
-            target.unlink(missing_ok=True)
+            remove_file(target, target.parent)
             return Trimmed(size, size, reason=str(error))
 
 

@@ -25,6 +25,7 @@ from builder.locking.lock import LockedWheel
 from builder.patches.apply import Blob
 from builder.patches.revision import Revision
 from builder.patches.wheel import copy_member, info_of, record_rows, store_file, store_member
+from builder.removal import remove_file
 
 NOTE = "sparkyard-lean.json"
 CHUNK_BYTES = 1 << 20
@@ -110,7 +111,7 @@ def _trim_one(old: zipfile.ZipFile, item: zipfile.ZipInfo, target: Path, gpu: st
             shutil.copyfileobj(stream, handle, CHUNK_BYTES)
         return trim_library(whole, target, gpu)
     finally:
-        whole.unlink(missing_ok=True)
+        remove_file(whole, whole.parent)
 
 
 def _account(name: str, result: Trimmed, savings: Savings) -> None:
