@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from enum import IntFlag
 from typing import Any
@@ -114,9 +115,10 @@ def _rows(text: str, columns: int) -> list[list[str]]:
 
 def _number(text: str) -> float | None:
     try:
-        return None if text in NOT_GIVEN else float(text)
+        number = math.nan if text in NOT_GIVEN else float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def parse_gpus(text: str | None) -> tuple[GpuState, ...] | None:
@@ -147,7 +149,7 @@ def parse_processes(text: str | None) -> tuple[GpuProcess, ...] | None:
     found = []
     for pid, name, memory in _rows(text, 3):
         amount = _number(memory)
-        if pid.isdigit():
+        if pid.isdecimal():
             found.append(GpuProcess(pid=int(pid), name=name,
                                     memory=None if amount is None else int(amount) * KIB * KIB))
     return tuple(found)
@@ -167,12 +169,18 @@ def parse_docker(text: str | None) -> Docker | None:
         return None
     if not isinstance(raw, dict):
         return None
-    errors = raw.get("ServerErrors") or []
-    root = str(raw.get("DockerRootDir", ""))
-    return Docker(version=str(raw.get("ServerVersion", "")),
-                  runtimes=tuple(sorted(raw.get("Runtimes") or {})),
-                  cdi_folders=tuple(raw.get("CDISpecDirs") or ()), data_root=root,
-                  snap=root.startswith("/var/snap/"), error="; ".join(map(str, errors)))
+    version, errors = str(raw.get("ServerVersion") or ""), _texts(raw.get("ServerErrors"))
+    if not version and not errors:
+        return None  # no engine answered, and the client does not say why
+    root, runtimes = str(raw.get("DockerRootDir", "")), raw.get("Runtimes")
+    return Docker(version=version,
+                  runtimes=tuple(sorted(runtimes)) if isinstance(runtimes, dict) else (),
+                  cdi_folders=_texts(raw.get("CDISpecDirs")), data_root=root,
+                  snap=root.startswith("/var/snap/"), error="; ".join(errors))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def parse_ibstat(text: str | None) -> tuple[Adapter, ...] | None:
@@ -183,7 +191,7 @@ def parse_ibstat(text: str | None) -> tuple[Adapter, ...] | None:
     for block in re.split(r"^CA '", text, flags=re.MULTILINE)[1:]:
         name = block.partition("'")[0]
         adapters.append(Adapter(
-            name=name, state=_field(block, "State"), rate=int(_field(block, "Rate") or 0),
+            name=name, state=_field(block, "State"), rate=int(_number(_field(block, "Rate")) or 0),
             firmware=_field(block, "Firmware version")))
     return tuple(adapters)
 
@@ -202,7 +210,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
 def parse_swaps(text: str) -> int:
     """Return the bytes of swap that are on, from ``/proc/swaps``; zram counts, too."""
     rows = [line.split() for line in text.splitlines()[1:]]
-    return sum(int(row[2]) * KIB for row in rows if len(row) >= 3 and row[2].isdigit())
+    return sum(int(row[2]) * KIB for row in rows if len(row) >= 3 and row[2].isdecimal())
 
 
 def listens(*tables: str | None) -> bool:

@@ -104,7 +104,7 @@ def _gpu(facts: HostFacts, need: Need) -> Iterator[Line]:
     yield _line("gpu", _when(all(gpu.capability != GB10 for gpu in facts.gpus)), names)
     driver = facts.gpus[0].driver
     branch = driver.partition(".")[0]
-    yield _line("driver", _when(not branch.isdigit() or int(branch) < DRIVER), driver)
+    yield _line("driver", _when(not branch.isdecimal() or int(branch) < DRIVER), driver)
     yield from _driver_cuda(facts, need)
     yield from _clocks(facts)
 

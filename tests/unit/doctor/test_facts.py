@@ -97,3 +97,31 @@ def test_only_a_listening_socket_on_our_port_takes_it() -> None:
     assert listens(head + "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000\n", None)
     assert not listens(head + "   0: 0100007F:1F40 0100007F:D431 01 00000000:00000000\n", "")
     assert not listens(head + "   0: 0100007F:0050 00000000:0000 0A 00000000:00000000\n", None)
+
+
+@pytest.mark.parametrize("field", ["Runtimes", "CDISpecDirs", "ServerErrors"])
+@pytest.mark.parametrize("value", [5, True, "text", None])
+def test_a_field_of_docker_info_in_an_unknown_form_counts_as_not_given(
+        field: str, value: object) -> None:
+    docker = parse_docker(json.dumps({"ServerVersion": "28.5.1", field: value}))
+    assert docker is not None
+    assert (docker.version, docker.runtimes, docker.cdi_folders, docker.error) == (
+        "28.5.1", (), (), "")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"Runtimes": {"runc": {}}}', '{"ServerErrors": 7}'])
+def test_docker_info_without_version_and_error_is_no_answer(text: str) -> None:
+    assert parse_docker(text) is None
+
+
+def test_an_adapter_without_a_rate_has_rate_0() -> None:
+    adapters = parse_ibstat("CA 'mlx5_0'\n\tState: Down\n\tRate: N/A\n")
+    assert adapters is not None
+    assert [(one.name, one.rate) for one in adapters] == [("mlx5_0", 0)]
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "1e999", "\u00b2"])
+def test_what_is_no_finite_number_counts_as_not_given(text: str) -> None:
+    found = parse_processes(f"12, vllm, {text}\n{text}, x, 5\n")
+    assert found is not None
+    assert [(one.pid, one.memory) for one in found] == [(12, None)]
