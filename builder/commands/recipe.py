@@ -1,4 +1,4 @@
-"""``sparkyard recipe``: the recipes of this checkout, and the exact command that serves one."""
+"""``sparkyard recipe``: the recipes of this checkout, judged, and the command that serves one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from builder.image import local_name
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
+from builder.recipes.check import Finding, Vllms, check
 from builder.recipes.compatibility import check_pin
 from builder.recipes.launch import docker_command, launch_key, render, template_steps
-from builder.recipes.load import json_schema, load_all, load_recipe
+from builder.recipes.load import json_schema, load_all, load_recipe, recipe_names
 from builder.recipes.log import Expected
 from builder.recipes.models import Figure, Recipe
+from builder.recipes.rules import Severity
+from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
 
 UNVERIFIED = "not verified on GB10"
 
 
 def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``recipe list``, ``recipe show`` and ``recipe schema``."""
+    """Add ``recipe list``, ``recipe show``, ``recipe check`` and ``recipe schema``."""
     parser = stages.add_parser(
         "recipe", help="show the recipes and the command that serves one",
         description="A recipe says which model runs on which image, with which arguments, and what "
@@ -36,17 +39,29 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     show.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
     show.add_argument("--cell", metavar="CELL",
                       help="the cell to run on (default: the first locked cell of its image)")
-    for verb in (listing, show):
+    checking = verbs.add_parser(
+        "check", help="judge recipes before anything starts: flags, environment, log patterns, "
+                      "known bad settings",
+        description="Needs neither a GPU nor a network: flags, environment variables and log "
+                    "messages are read from the sources of the locked vLLM wheel, which must be "
+                    "fetched. Ends with code 1 where a recipe has an error.")
+    checking.add_argument("recipes", metavar="RECIPE", nargs="*",
+                          help="names of recipes (default: all)")
+    checking.add_argument("--cell", metavar="CELL",
+                          help="the cell to run on (default: the first locked cell of the image)")
+    for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     verbs.add_parser("schema", help="print the JSON Schema of a recipe, for editors")
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
-    """List the recipes, or show one for one cell; refuses a cell that its model cannot run on."""
+    """List or check the recipes, or show one; refuses a cell that its model cannot run on."""
     if args.verb == "schema":
         console.document(json_schema())
         return 0
+    if args.verb == "check":
+        return _check(open_workspace(args.matrix), args)
     workspace = open_workspace(args.matrix, make_cache=False)
     if args.verb == "list":
         return _list(workspace, as_json=args.json)
@@ -68,6 +83,36 @@ def _list(workspace: Workspace, *, as_json: bool) -> int:
     for error in broken:
         console.show_error(error)
     return ConfigError.exit_code if broken else 0
+
+
+def _check(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Judge the recipes; 1 where one has an error."""
+    recipes = [load_recipe(workspace.root, name)
+               for name in args.recipes or recipe_names(workspace.root)]
+    locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
+    vllms = Vllms(Store(workspace.cache), locks)
+    judged: list[tuple[Recipe, Cell, list[Finding]]] = []
+    for recipe in recipes:
+        cell, lock = _cell(workspace, recipe, args.cell)
+        judged.append((recipe, cell, check(recipe, cell, lock, vllms)))
+    if args.json:
+        console.document([{"recipe": recipe.name, "cell": cell.id, "findings": [
+            finding.model_dump(mode="json") for finding in findings]}
+            for recipe, cell, findings in judged])
+    else:
+        console.out("\n".join(line for verdict in judged for line in _verdict(*verdict)))
+    return int(any(finding.severity is Severity.ERROR
+                   for _, _, findings in judged for finding in findings))
+
+
+def _verdict(recipe: Recipe, cell: Cell, findings: Sequence[Finding]) -> Iterator[str]:
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    counts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in (
+        (errors, "error"), (len(findings) - errors, "warning")) if count]
+    yield f"{recipe.name} on {cell.id}: {', '.join(counts) or 'good'}"
+    for finding in findings:
+        yield f"  {finding.severity} ({finding.check}): {finding.what}"
+        yield from (f"    {line}" for line in (finding.next_step, finding.link) if line)
 
 
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:

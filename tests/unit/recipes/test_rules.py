@@ -1,0 +1,113 @@
+"""Each rule fires on a recipe made wrong for it and is silent on its neighbour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from builder.recipes.load import load_recipe, recipe_names
+from builder.recipes.models import Recipe
+from builder.recipes.rules import Condition, broken_rules, command_line, load_rules
+
+ROOT = Path(__file__).parents[3]
+SHARE = ("--gpu-memory-utilization", "0.7")
+EAGLE = '{"method":"eagle3","model":"RedHatAI/gemma-4-31B-it-speculator.eagle3"%s}'
+PEAGLE = '{"method":"eagle3","model":"RedHatAI/gemma-4-31B-it-p-eagle","parallel_drafting":true}'
+
+
+def recipe(*serve: str, vision: bool = False, experts: bool = False, family: str = "gemma4",
+           repository: str = "google/gemma-4-31B-it") -> Recipe:
+    document: dict[str, Any] = {
+        "name": "r", "schema": 1, "description": "d", "family": family, "image": "tf5",
+        "model": {"repository": repository, "unpinned_because": "a test",
+                  "parameters_billion": 30, "active_billion": 4 if experts else 30},
+        "serve": serve, "capabilities": {"vision": vision}}
+    return Recipe.model_validate(document)
+
+
+def names(made: Recipe, *, is_cuda: bool = True) -> list[str]:
+    return [rule.name for rule in broken_rules(made, is_cuda=is_cuda, vllm="0.20.2")]
+
+
+CASES = {
+    "gemma4-attention-backend": (
+        recipe(*SHARE, "--attention-config", '{"backend":"FLASH_ATTN"}'),
+        recipe(*SHARE, "--attention-config", '{"use_prefill_decode_attention":true}')),
+    "gemma4-vision-batch": (
+        recipe(*SHARE, "--max-num-batched-tokens", "2048", vision=True),
+        recipe(*SHARE, "--max-num-batched-tokens", "2496", vision=True)),
+    "gemma4-fastsafetensors": (
+        recipe(*SHARE, "--load-format", "fastsafetensors"),
+        recipe(*SHARE, "--load-format", "safetensors")),
+    "gemma4-fp8-checkpoint": (
+        recipe(*SHARE, repository="protoLabsAI/gemma-4-31B-it-FP8"),
+        recipe(*SHARE, repository="RedHatAI/gemma-4-26B-A4B-it-FP8-Dynamic")),
+    "modelopt-without-marlin": (
+        recipe(*SHARE, "--quantization", "modelopt", experts=True),
+        recipe(*SHARE, "--quantization", "modelopt", "--moe-backend", "marlin", experts=True)),
+    "memory-utilization": (
+        recipe("--gpu-memory-utilization", "0.90"), recipe("--gpu-memory-utilization", "0.88")),
+    "memory-utilization-default": (recipe(), recipe(*SHARE)),
+    "batch-too-large": (
+        recipe(*SHARE, "--max-num-batched-tokens", "64k"),
+        recipe(*SHARE, "--max-num-batched-tokens", "32768")),
+    "parallel-drafting-eagle3": (
+        recipe(*SHARE, "--speculative-config", EAGLE % ',"parallel_drafting":true'),
+        recipe(*SHARE, "--speculative-config", PEAGLE)),
+    "tool-parser-missing": (
+        recipe(*SHARE, "--enable-auto-tool-choice"),
+        recipe(*SHARE, "--enable-auto-tool-choice", "--tool-call-parser", "gemma4")),
+}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert [rule.name for rule in load_rules()] == list(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_fires_alone_and_its_neighbour_is_silent(name: str) -> None:
+    wrong, right = CASES[name]
+    assert names(wrong) == [name]
+    assert names(right) == []
+
+
+@pytest.mark.parametrize("made", [
+    recipe(*SHARE, "--max-num-batched-tokens", "2048"),  # no pictures
+    recipe(*SHARE, "--max-num-batched-tokens", "2048", "--language-model-only", vision=True),
+    recipe(*SHARE, "--load-format", "fastsafetensors", family="qwen3"),
+    recipe(*SHARE, "--quantization", "modelopt"),  # dense: no experts
+    recipe(*SHARE, "--speculative-config", EAGLE % ""),
+])
+def test_other_neighbours_are_silent(made: Recipe) -> None:
+    assert names(made) == []
+
+
+def test_rules_of_a_gpu_leave_a_processor_alone() -> None:
+    assert names(recipe(), is_cuda=False) == []
+
+
+@pytest.mark.parametrize("name", recipe_names(ROOT))
+def test_no_committed_recipe_breaks_a_rule(name: str) -> None:
+    made = load_recipe(ROOT, name)
+    assert names(made, is_cuda=not made.image.startswith("cpu")) == []
+
+
+def test_a_condition_has_exactly_one_test() -> None:
+    with pytest.raises(ValidationError, match="exactly one"):
+        Condition(flag="--x", equals="1", above=2)
+    with pytest.raises(ValidationError, match="exactly one"):
+        Condition(flag="--x")
+
+
+def test_a_number_that_is_none_meets_no_bound() -> None:
+    assert not Condition(flag="--x", above=1).holds({"--x": "auto"})
+    assert Condition(flag="--x", above=1024).holds({"--x": "2K"})
+
+
+def test_json_and_dotted_flags_are_one_thing() -> None:
+    assert command_line(["--a", '{"b":true,"c":"d"}', "--a.e", "1"]) == {
+        "--a": '{"b":true,"c":"d"}', "--a.b": "true", "--a.c": "d", "--a.e": "1"}
+    assert command_line(["--a", "{broken"]) == {"--a": "{broken"}
