@@ -19,6 +19,7 @@ from builder.recipes.launch import docker_command, launch_key, render, template_
 from builder.recipes.load import json_schema, load_all, load_recipe, recipe_names
 from builder.recipes.log import Expected
 from builder.recipes.models import Figure, Recipe
+from builder.recipes.roofline import lines, load_figures
 from builder.recipes.rules import Severity
 from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
@@ -49,6 +50,9 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                           help="names of recipes (default: all)")
     checking.add_argument("--cell", metavar="CELL",
                           help="the cell to run on (default: the first locked cell of the image)")
+    checking.add_argument("--roofline", action="store_true",
+                          help="show the published decode speeds of Gemma 4 beside what the "
+                               "memory bus of a Spark allows, and judge no recipe")
     for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     verbs.add_parser("schema", help="print the JSON Schema of a recipe, for editors")
@@ -87,6 +91,8 @@ def _list(workspace: Workspace, *, as_json: bool) -> int:
 
 def _check(workspace: Workspace, args: argparse.Namespace) -> int:
     """Judge the recipes; 1 where one has an error."""
+    if args.roofline:
+        return _roofline(as_json=args.json)
     recipes = [load_recipe(workspace.root, name)
                for name in args.recipes or recipe_names(workspace.root)]
     locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
@@ -103,6 +109,18 @@ def _check(workspace: Workspace, args: argparse.Namespace) -> int:
         console.out("\n".join(line for verdict in judged for line in _verdict(*verdict)))
     return int(any(finding.severity is Severity.ERROR
                    for _, _, findings in judged for finding in findings))
+
+
+def _roofline(*, as_json: bool) -> int:
+    """Show each published decode speed beside its bound; they are facts, and no verdict."""
+    columns = ("model", "weights", "Sparks", "bound tok/s", "published", "error", "verdict",
+               "source")
+    rows = list(lines(load_figures()))
+    if as_json:
+        console.document([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        console.table("", columns, rows)
+    return 0
 
 
 def _verdict(recipe: Recipe, cell: Cell, findings: Sequence[Finding]) -> Iterator[str]:

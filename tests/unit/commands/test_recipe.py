@@ -108,3 +108,13 @@ def test_check_is_zero_for_a_good_recipe(
     monkeypatch.setattr("builder.commands.recipe.check", lambda *_: [])
     assert cli.run(["--matrix", MATRIX, "recipe", "check", "tiny-gemma4"]) == 0
     assert capsys.readouterr().out == "tiny-gemma4 on cpu: good\n"
+
+
+def test_the_roofline_is_one_table_and_no_verdict(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    assert cli.run(["--matrix", MATRIX, "recipe", "check", "--roofline", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    dense = next(row for row in rows if row["weights"] == "bf16" and row["model"] == "31B")
+    assert (dense["bound tok/s"], dense["error"], dense["verdict"]) == ("4.4", "-16%", "explained")
