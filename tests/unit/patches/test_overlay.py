@@ -9,7 +9,6 @@ import platform
 import struct
 import sys
 import tarfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from builder.layers.assemble import make_layers
 from builder.layers.bytecode import compiler_here
 from builder.locking.lock import Lock
 from builder.patches.revision import PROVENANCE, as_patched, patched_version
-from builder.patches.stage import Patched, apply_series, patched_wheel, revise
+from builder.patches.stage import Patched, apply_series
 from builder.patches.status import Candidate
 from builder.store.content_store import Store, StoredLayer
 
@@ -119,81 +118,9 @@ def test_the_second_run_finds_the_overlay_in_the_store(tmp_path: Path) -> None:
     assert other[1].digest != first[1].digest
 
 
-def test_a_deletion_repacks_the_wheel(tmp_path: Path) -> None:
-    result, layers = patched(tmp_path, CHANGE + DELETE)
-    assert [layer.facts["kind"] for layer in layers] == ["wheel", "environment"]
-    assert result.wheels.lock.wheels[0].version == "1.0+sy.7"
-    files = image(layers)
-    assert not any("kept" in name for name in files)
-    assert files["vllm/__init__.py"] == b"WORD = 'new'\n"
-    assert record_is_true(files, f"{NAME}.dist-info")
-
-
 def test_a_module_that_is_no_python_any_more_stops_the_build(tmp_path: Path) -> None:
     with pytest.raises(PatchError, match="not valid Python"):
         patched(tmp_path, diff("vllm/__init__.py", "WORD = 'old'\n", "WORD = (\n"))
-
-
-def test_a_patch_that_does_not_apply_leaves_no_layer(tmp_path: Path) -> None:
-    with pytest.raises(PatchError) as error:
-        patched(tmp_path, CHANGE + diff("vllm/kept.py", "other\n", "x\n"))
-    assert error.value.exit_code == 6
-    assert not list((tmp_path / "store" / "layers").iterdir())
-
-
-def test_a_series_that_is_all_upstream_changes_nothing(tmp_path: Path) -> None:
-    result, layers = patched(tmp_path, CHANGE, {**FILES, "vllm/__init__.py": b"WORD = 'new'\n",
-                                                "vllm/added.py": b"ADDED = 1\n"})
-    assert result.versions == {}
-    assert "already upstream" in result.warnings[0]
-    assert len(layers) == 2
-
-
-def test_patches_for_a_wheel_that_is_not_there(tmp_path: Path) -> None:
-    lock = Lock(cell="c", intent="i", python=MINOR, platform="p", wheels=())
-    with pytest.raises(PatchError, match="has no wheel"):
-        apply_series(FetchedWheels(lock, {}), {"vllm": [Candidate("#7", "7", CHANGE)]},
-                     Store(tmp_path))
-
-
-def test_the_wheel_file_is_reproducible_and_whole(tmp_path: Path) -> None:
-    source = make_wheel(tmp_path, FILES)
-    made = []
-    for name in ("1", "2"):
-        (tmp_path / name).mkdir()
-        revision = revise(locked(source), source, [Candidate("#7", "7", CHANGE + DELETE)])[1]
-        assert revision is not None
-        made.append(patched_wheel(revision, source, tmp_path / name))
-    assert made[0].name == "vllm-1.0+sy.7-py3-none-any.whl"
-    assert made[0].read_bytes() == made[1].read_bytes()
-    assert [path.name for path in (tmp_path / "1").iterdir()] == [made[0].name]
-    with zipfile.ZipFile(made[0]) as archive:
-        assert archive.testzip() is None
-        files = {name: archive.read(name) for name in archive.namelist()}
-    assert set(files) == {"vllm/__init__.py", "vllm/added.py", "vllm/data.bin", *(
-        f"{NAME}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", PROVENANCE))}
-    assert record_is_true(files, f"{NAME}.dist-info")
-    assert made[0].stat().st_size < 100_000  # what has not changed is still compressed
-
-
-@pytest.mark.parametrize(("name", "data"), [
-    ("RECORD", b"a,b,c,d\n"), ("RECORD", b"\xff\n"), ("METADATA", None), ("RECORD", None)])
-def test_a_wheel_whose_metadata_is_not_whole_cannot_be_patched(tmp_path: Path, name: str,
-                                                               data: bytes | None) -> None:
-    whole = make_wheel(tmp_path, {"vllm/__init__.py": b"A = 1\n"})
-    damaged = tmp_path / "damaged" / whole.name
-    damaged.parent.mkdir()
-    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(damaged, "w") as new:
-        for item in old.namelist():
-            changed = data if item.endswith(name) else old.read(item)
-            if changed is not None:
-                new.writestr(item, changed)
-    candidate = Candidate("o/r#1", "1", diff("vllm/__init__.py", "A = 1\n", "A = 2\n"))
-    _, revision = revise(locked(damaged), damaged, [candidate])
-    assert revision is not None
-    with pytest.raises(PatchError, match="RECORD"):
-        patched_wheel(revision, damaged, tmp_path / "damaged")
-    assert [path.name for path in damaged.parent.iterdir()] == [whole.name]
 
 
 @pytest.mark.parametrize(("version", "tags", "expected"), [
