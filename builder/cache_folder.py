@@ -87,8 +87,8 @@ def checked(root: Path) -> Path:
                          "the whole cache folder instead")
     stranger = _stranger(root, names) if names and MARKER not in names else ""
     if stranger:
-        raise UsageError(f"this folder is not empty and is no cache of Sparkyard: {stranger}",
-                         where=str(root),
+        raise UsageError("this folder is not empty, and it is not a cache of Sparkyard: "
+                         + stranger, where=str(root),
                          next_step="set SPARKYARD_CACHE to a new or an empty folder")
     return root
 
@@ -99,7 +99,7 @@ def is_claimed(root: Path) -> bool:
 
 
 def _stranger(root: Path, names: list[str]) -> str:
-    """Say what shows that an unmarked folder is no cache of an earlier version, or nothing."""
+    """Say what shows that an unmarked folder is not a cache of an earlier version, or nothing."""
     for name in names:
         if name not in STRUCTURE and name not in FILES:
             return f"{name} is not one of its files"

@@ -45,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--base", metavar="BASE",
                         help="a base of the matrix, or any image: debian:bookworm-slim")
     parser.add_argument("--explain", metavar="CODE",
-                        help="explain a code, or the old number of a failure (F5), and stop")
+                        help="explain a code, or the old number of a failure, and stop")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--sarif", type=Path, metavar="FILE",
                         help="also write the findings as SARIF 2.1.0; its folder must exist")

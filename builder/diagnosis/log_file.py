@@ -1,4 +1,4 @@
-"""A log as lines, whatever a user names: bounded in bytes and time, and said so if it is no log."""
+"""A log as lines, bounded in bytes and time; what is not a log is refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_log(name: str) -> LogText:
     if not data.strip():
         raise UsageError("the log is empty", where=name, next_step=NEXT_STEP)
     if b"\0" in data[:CHUNK_BYTES]:
-        raise UsageError("this is no log: it holds binary data", where=name, next_step=NEXT_STEP)
+        raise UsageError("this is not a log: it holds binary data", where=name, next_step=NEXT_STEP)
     text = data.decode("utf-8", errors="replace")
     return LogText(tuple(line[:LINE_LIMIT] for line in text.splitlines()), skipped, cut_off)
 

@@ -28,7 +28,7 @@ def lock_patches(cell: Cell, lock: Lock, previous: Sequence[LockedPatch], root: 
     found, moved = [], []
     for name, patch in patches_for(cell, lock):
         now = locate(name, patch, patch.wheel(cell.vllm_package), root, hosting, cache)
-        # By origin: who mends a glob or a name does not thereby accept what was pushed meanwhile.
+        # By origin: correcting a glob or a name does not accept what was pushed meanwhile.
         old = before.get((now.source, now.wheel))
         if old is not None and old.sha256 and not now.sha256:
             console.warn(f"{cell.id}: {patch.id} cannot be checked and stays as locked: {now.why}")

@@ -151,7 +151,7 @@ class BlockedVersion(Entry):
     caused_by: Link | None = None
     """The upstream change that broke it."""
     fixed_by: Link | None = None
-    """The upstream change that mends it."""
+    """The upstream change that fixes it."""
 
 
 class ChatTemplate(Entry):

@@ -94,7 +94,7 @@ def test_one_strange_name_and_the_folder_is_not_ours(tmp_path: Path, stranger: s
 def test_a_few_folders_of_common_names_are_no_cache(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(UsageError, match="is no cache of Sparkyard: nothing in it shows"):
+    with pytest.raises(UsageError, match="is not a cache of Sparkyard: nothing in it shows"):
         claim(tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_no_command_touches_a_folder_of_the_users(tmp_path: Path, words: list[st
     done = run([sys.executable, "-m", "builder", "--matrix", MATRIX, *words],
                env={"SPARKYARD_CACHE": str(tmp_path)}, cwd=MATRIX.parent, check=False)
     assert done.returncode == 2, done.stderr
-    assert "this folder is not empty and is no cache of Sparkyard" in done.stderr
+    assert "this folder is not empty, and it is not a cache of Sparkyard" in done.stderr
     assert tree(tmp_path) == before
 
 
