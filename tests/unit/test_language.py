@@ -70,7 +70,8 @@ def test_messages_name_failures_by_their_names() -> None:
 
 @pytest.mark.parametrize(("text", "count"), [
     ("a folder is no wheel", 1), ("the log held against the recipe", 1), ("1,500 signs each", 1),
-    ("at least 16,384 is due", 1), ("a record is a document", 0), ("there is no recipe of that name", 0),
+    ("at least 16,384 is due", 1), ("a record is a document", 0),
+    ("there is no recipe of that name", 0),
     ("signs that a loop shows", 0),
 ])
 def test_the_list_finds_what_it_is_for(text: str, count: int) -> None:
