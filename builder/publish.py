@@ -5,7 +5,7 @@ An image is pushed only when it is locked; a candidate only when this very image
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from builder import labels as label
 from builder.direct_push import DirectPush, push_direct
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
 from builder.errors import VerdictError, command
+from builder.locking.lock import Lock
+from builder.record.models import Record
 from builder.record.reader import image_passed
 from builder.store.compressed import Compression
 from builder.store.content_store import Store
@@ -93,6 +95,27 @@ def immutable_tag(image: ImageFacts, name: str) -> str:
         raise VerdictError("the image has no tag that names its contents", where=image.id,
                            next_step="build it again")
     return tags[0]
+
+
+def reference_of(records: Iterable[Record], name: str, lock: Lock | None, immutable: str
+                 ) -> tuple[str, str]:
+    """Return the best name of a cell's image for others, and what it is in one clause.
+
+    ``name`` is the cell's local name. A digest comes from the newest record of an image of this
+    very lock that was in the registry; else it is the ``immutable`` tag that a build of the lock
+    gets, else ``name``, which moves.
+    """
+    repository = name.rpartition(":")[0]
+    digest = next((record.image_digest for record in reversed([*records])
+                   if lock and record.image_digest and record.labels.get(label.LOCK) == lock.digest
+                   and record.image.partition("@")[0].startswith(f"{repository}:")), "")
+    if digest:
+        return f"{repository}@{digest}", "by the digest that a record of it names"
+    if immutable:
+        return immutable, ("by its immutable tag; after a push, a smoke test of the pushed image "
+                           "records its digest")
+    return name, ("by a name that moves to the newest build; after a push, a smoke test of the "
+                  "pushed image records its digest")
 
 
 def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str]]:

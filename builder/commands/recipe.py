@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
+from builder.commands.recipe_exchange import (
+    add_export_options,
+    add_import,
+    asked,
+    export,
+    import_recipe,
+    reference,
+)
 from builder.errors import ConfigError, LockError, UsageError, command
-from builder.image import local_name
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
 from builder.recipes.check import Finding, Vllms, check
 from builder.recipes.compatibility import check_pin
-from builder.recipes.launch import docker_command, launch_key, render, template_steps
+from builder.recipes.exports.docker import before, docker_command
+from builder.recipes.exports.service import Service, plan_service
+from builder.recipes.launch import launch_key
 from builder.recipes.load import json_schema, load_all, load_recipe, recipe_names
 from builder.recipes.log import Expected
 from builder.recipes.models import Figure, Recipe
@@ -40,6 +49,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     show.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
     show.add_argument("--cell", metavar="CELL",
                       help="the cell to run on (default: the first locked cell of its image)")
+    add_export_options(show)
     checking = verbs.add_parser(
         "check", help="judge recipes before anything starts: flags, environment, log patterns, "
                       "known bad settings",
@@ -55,6 +65,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                                "memory bus of a Spark allows, and judge no recipe")
     for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
+    add_import(verbs)
     verbs.add_parser("schema", help="print the JSON Schema of a recipe, for editors")
     parser.set_defaults(execute=execute)
 
@@ -67,6 +78,8 @@ def execute(args: argparse.Namespace) -> int:
     if args.verb == "check":
         return _check(open_workspace(args.matrix), args)
     workspace = open_workspace(args.matrix, make_cache=False)
+    if args.verb == "import":
+        return import_recipe(workspace, args)
     if args.verb == "list":
         return _list(workspace, as_json=args.json)
     _show(workspace, load_recipe(workspace.root, args.recipe), args)
@@ -136,16 +149,21 @@ def _verdict(recipe: Recipe, cell: Cell, findings: Sequence[Finding]) -> Iterato
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:
     cell, lock = _cell(workspace, recipe, args.cell)
     check_pin(recipe, cell, lock)
-    image = local_name(workspace.registry, cell)
-    docker = render(docker_command(recipe, cell, image, workspace.root))
+    image = reference(workspace, cell, lock)
+    service = plan_service(recipe, cell, image, workspace.root, asked(args))
+    if args.format:
+        export(service, args.format)
+        return
     if args.json:
         console.document({
             "recipe": recipe.model_dump(mode="json", by_alias=True), "cell": cell.id,
-            "image": image, "locked": lock is not None, "launch_key": launch_key(recipe, cell),
-            "before": list(template_steps(recipe)), "command": docker,
+            "image": image.reference, "locked": lock is not None,
+            "launch_key": launch_key(recipe, cell),
+            "before": list(before(service)), "command": docker_command(service),
+            "remarks": list(service.remarks),
             "verified_on_gb10": _verified(recipe)})
         return
-    console.out("\n".join(_page(recipe, cell, docker)))
+    console.out("\n".join(_page(service)))
 
 
 def _cell(workspace: Workspace, recipe: Recipe, wanted: str | None
@@ -169,15 +187,17 @@ def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
         return None
 
 
-def _page(recipe: Recipe, cell: Cell, docker: str) -> Iterator[str]:
+def _page(service: Service) -> Iterator[str]:
+    recipe, cell = service.recipe, service.cell
     yield f"{recipe.name}: {recipe.description}"
     yield f"cell {cell.id} ({', '.join(f'{a} {cell.axes[a]}' for a in AXES if a in cell.axes)})"
     yield f"model {recipe.model.name}{_revision(recipe)}"
     yield ""
     yield from (f"# the chat template must be its owner's version of {recipe.chat_template.as_of}"
-                for _ in template_steps(recipe)[:1] if recipe.chat_template)
-    yield from template_steps(recipe)
-    yield docker
+                for _ in service.steps[:1] if recipe.chat_template)
+    yield from (f"# {remark}" for remark in service.remarks)
+    yield from before(service)
+    yield docker_command(service)
     if cell.is_cuda:
         yield ""
         yield (f"The compile cache is {recipe.name}-{launch_key(recipe, cell)}. With the same "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from builder import labels as label
 from builder.engine.client import ImageFacts, RemoteLayer
 from builder.errors import VerdictError
-from builder.publish import push_immutable, push_next
+from builder.publish import push_immutable, push_next, reference_of
 from tests.unit.record.test_models import a_record, keep
 
 TAG = "r/cpu:cpu-0.32.0-abcdefabcdef"
@@ -98,3 +99,23 @@ def test_a_candidate_needs_a_passed_smoke(tmp_path: Path) -> None:
     keep(tmp_path, a_record())
     push_next(engine, an_image(), "r/cpu:cpu", tmp_path)
     assert engine.pushed == ["r/cpu:cpu-next"]
+
+
+def test_others_get_a_digest_where_a_record_of_this_lock_has_one() -> None:
+    lock: Any = SimpleNamespace(digest="sha256:lock")
+    old = a_record().model_copy(update={
+        "labels": {label.LOCK: "sha256:lock"}, "image_digest": "sha256:old"})
+    new = old.model_copy(update={"image_digest": "sha256:new"})
+    assert reference_of([old, new], "r/cpu:cpu", lock, TAG)[0] == "r/cpu@sha256:new"
+    for other in (new.model_copy(update={"labels": {label.LOCK: "sha256:other"}}),
+                  new.model_copy(update={"image_digest": ""}),
+                  new.model_copy(update={"image": "elsewhere/cpu:cpu"})):
+        assert reference_of([other], "r/cpu:cpu", lock, TAG)[0] == TAG
+
+
+def test_without_a_record_the_immutable_tag_and_then_the_name_that_moves() -> None:
+    lock: Any = SimpleNamespace(digest="sha256:lock")
+    assert "immutable tag" in reference_of([], "r/cpu:cpu", lock, TAG)[1]
+    reference, what = reference_of([], "r/cpu:cpu", None, "")
+    assert reference == "r/cpu:cpu"
+    assert "moves" in what

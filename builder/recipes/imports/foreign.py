@@ -1,0 +1,182 @@
+"""Recipe files of sparkrun (version 2) and eugr (version 1), read into one shape.
+
+The server's command is rendered with the file's own defaults, as those launchers do it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from builder.errors import ConfigError, Problem, UsageError
+from builder.limits import read_file
+from builder.recipes.exports.launchers import DEFAULTS
+
+LIMIT = 2**20
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+ROUNDS = 5  # a default may name another
+SERVE = ("vllm", "serve")
+MODULE = "vllm.entrypoints.openai.api_server"
+RUNTIMES = ("vllm", "vllm-distributed", "vllm-ray", "eugr-vllm", "eugr-vllm-ray")
+SHELL = re.compile(r"[;&|<>`]|\$[({A-Za-z_]")
+KNOWN = {"recipe_version", "sparkrun_version", "min_sparkrun_version", "name", "description",
+         "model", "model_revision", "runtime", "container", "defaults", "env", "command",
+         "metadata", "min_nodes", "max_nodes", "solo_only", "cluster_only"}
+# Flags that are switches when they are given as a default.
+FLAGS = {key: flag for flag, key in DEFAULTS.items()}
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A foreign recipe: ``words`` are the arguments after ``vllm serve MODEL``.
+
+    ``other`` are its keys that neither say what is served nor with which arguments.
+    """
+
+    name: str
+    version: str
+    description: str
+    model: str
+    revision: str
+    container: str
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    metadata: Mapping[str, Any]
+    nodes: int
+    other: tuple[str, ...]
+
+
+def read_foreign(path: Path) -> Foreign:
+    """Read one file; raises UsageError for none, ConfigError with what it lacks."""
+    raw = _yaml(path)
+    problems = list(_problems(raw))
+    if problems:
+        raise ConfigError(path.name, problems)
+    version = str(raw.get("recipe_version") or raw.get("sparkrun_version") or "2")
+    defaults = dict(raw.get("defaults") or {})
+    model = str(raw.get("model") or "")
+    command, environment = _command(raw, {**defaults, "model": model}, version, path)
+    served, words = _served(command, path)
+    metadata = raw.get("metadata") or {}
+    return Foreign(
+        name=str(raw.get("name") or path.stem), version=version,
+        description=str(raw.get("description") or metadata.get("description") or ""),
+        model=model or served, revision=str(raw.get("model_revision") or ""),
+        container=str(raw.get("container") or ""), words=words,
+        environment={**{str(k): str(v) for k, v in (raw.get("env") or {}).items()}, **environment},
+        metadata=metadata, nodes=_nodes(raw, defaults),
+        other=tuple(sorted(str(key) for key, value in raw.items()
+                           if key not in KNOWN and value not in (None, [], {}, "", False))))
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(read_file(path, LIMIT, "recipe"))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}")]
+                          ) from error
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path),
+                         next_step="name a recipe file of sparkrun or eugr") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(path.name, [Problem(path.name, "it is not a mapping of keys")])
+    return raw
+
+
+def _problems(raw: Mapping[str, Any]) -> Iterator[Problem]:
+    version = str(raw.get("recipe_version") or raw.get("sparkrun_version") or "2")
+    if version not in ("1", "2"):
+        yield Problem("recipe_version", f"{version} is not known",
+                      "1 (eugr) and 2 (sparkrun) can be read")
+    runtime = raw.get("runtime") or "vllm"
+    if runtime not in RUNTIMES:
+        yield Problem("runtime", f"{runtime} is not vLLM", "our images have vLLM only")
+    for key in ("defaults", "env", "metadata"):
+        if not isinstance(raw.get(key) or {}, dict):
+            yield Problem(key, "it is not a mapping of names to values")
+    if not (raw.get("model") or raw.get("command")):
+        yield Problem("model", "there is neither a model nor a command")
+    if not isinstance(raw.get("command") or "", str):
+        yield Problem("command", "it is not a text")
+
+
+def _command(raw: Mapping[str, Any], values: Mapping[str, Any], version: str, path: Path
+             ) -> tuple[list[str], dict[str, str]]:
+    """Return the command's words and the variables that stand before it."""
+    template = str(raw.get("command") or "")
+    if not template:
+        return [*SERVE, str(values["model"]), *_from_defaults(values)], {}
+    text = re.sub(r"\\[ \t]*\n", " ", _render(template, values, doubled="{{" in template
+                                             or version == "1"))
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError as error:
+        raise _unclear(f"its command cannot be read: {error}", path) from error
+    environment = {}
+    while words and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
+        name, _, value = words.pop(0).partition("=")
+        environment[name] = value
+    return words, environment
+
+
+def _render(template: str, values: Mapping[str, Any], *, doubled: bool) -> str:
+    """Fill ``{name}``; a brace that is doubled, or is around no known name, stays a brace."""
+    text = template.replace("{{", "\x00").replace("}}", "\x01") if doubled else template
+    for _ in range(ROUNDS):
+        filled = PLACEHOLDER.sub(
+            lambda found: _scalar(values[found[1]]) if found[1] in values else found[0], text)
+        if filled == text or len(filled) > LIMIT:
+            break
+        text = filled
+    return text.replace("\x00", "{").replace("\x01", "}")
+
+
+def _scalar(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _from_defaults(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield flags of a recipe without a command, which sparkrun makes of its defaults."""
+    for key, value in values.items():
+        flag = FLAGS.get(key) or f"--{key.replace('_', '-')}"
+        if key == "model" or value is False or value is None:
+            continue
+        yield from (flag,) if value is True else (flag, str(value))
+
+
+def _served(words: list[str], path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the model that the command names, and its arguments without it."""
+    if any(SHELL.search(word) and not word.lstrip().startswith(("{", "[")) for word in words):
+        raise _unclear("its command uses the shell (variables, pipes or several commands)", path)
+    if tuple(words[:2]) == SERVE and len(words) > 2:
+        if not words[2].startswith("-"):
+            return words[2], tuple(words[3:])
+        rest = words[2:]
+    elif words[1:3] == ["-m", MODULE]:
+        rest = words[3:]
+    else:
+        raise _unclear("its command does not start vLLM's server", path)
+    if "--model" not in rest[:-1]:
+        raise _unclear("its command names no model", path)
+    at = rest.index("--model")
+    return rest[at + 1], (*rest[:at], *rest[at + 2:])
+
+
+def _unclear(what: str, path: Path) -> UsageError:
+    return UsageError(what, where=f"{path.name}: command",
+                      next_step='give it one command "vllm serve MODEL ..." and import again')
+
+
+def _nodes(raw: Mapping[str, Any], defaults: Mapping[str, Any]) -> int:
+    numbers = [raw.get("min_nodes"), *(defaults.get(f"{name}_parallel")
+                                       for name in ("tensor", "pipeline", "data"))]
+    if raw.get("cluster_only"):
+        numbers.append(2)
+    return max([1, *(number for number in numbers if isinstance(number, int))])

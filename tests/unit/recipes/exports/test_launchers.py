@@ -1,0 +1,67 @@
+"""Recipes of sparkrun and eugr: their keys, placeholders, braces, and what was left out."""
+
+from __future__ import annotations
+
+import yaml
+from exported import DIGEST, service
+
+from builder.recipes.exports.launchers import eugr, for_nodes, sparkrun, templated
+
+# Keys of sparkrun's format 2 and eugr's format 1.
+SPARKRUN = {"recipe_version", "description", "model", "model_revision", "runtime", "min_nodes",
+            "max_nodes", "container", "defaults", "metadata", "env", "command"}
+EUGR = {"recipe_version", "name", "description", "model", "container", "defaults", "env",
+        "command", "solo_only", "cluster_only"}
+
+
+def test_sparkrun_reads_what_it_has_to_know() -> None:
+    recipe = yaml.safe_load(sparkrun(service("gemma4-31b-awq4-light")))
+    assert set(recipe) <= SPARKRUN
+    assert recipe["recipe_version"] == "2"
+    assert recipe["container"] == DIGEST
+    assert recipe["defaults"]["gpu_memory_utilization"] == 0.7
+    assert recipe["defaults"]["host"] == "127.0.0.1"
+    assert recipe["command"].startswith("vllm serve {model} \\\n")
+    assert "'{\"method\":\"eagle3\"" in recipe["command"]
+    assert (recipe["min_nodes"], recipe["max_nodes"]) == (1, 1)
+
+
+def test_eugr_doubles_the_braces_that_are_no_placeholders() -> None:
+    recipe = yaml.safe_load(eugr(service("gemma4-31b-awq4-light")))
+    assert set(recipe) <= EUGR
+    command = recipe["command"].format(**recipe["defaults"])  # as eugr's launcher does it
+    assert "--speculative-config '{\"method\":\"eagle3\"" in command
+    assert "--port 8000" in command
+
+
+def test_a_template_and_a_key_are_said_not_to_be_carried_over() -> None:
+    for export in (sparkrun, eugr):
+        text = export(service("gemma4-31b-awq4-light", key_file="my.key"))
+        assert "NOT CARRIED OVER: the chat template of 2026-04-30" in text
+        assert "NOT CARRIED OVER: the file with the API key" in text
+        assert "--chat-template" not in yaml.safe_load(text)["command"]
+        assert "NOT CARRIED OVER" not in export(service("gemma4-31b-fp8"))
+
+
+def test_several_machines_split_the_model() -> None:
+    recipe = yaml.safe_load(sparkrun(service("gemma4-31b-fp8", nodes=2)))
+    assert recipe["defaults"]["tensor_parallel"] == 2
+    assert (recipe["min_nodes"], recipe["max_nodes"]) == (2, 2)
+    assert yaml.safe_load(eugr(service("gemma4-31b-fp8", nodes=2)))["cluster_only"] is True
+    assert for_nodes(["vllm", "--x"], 1) == ("vllm", "--x")
+    assert for_nodes(["--tensor-parallel-size", "1", "--x"], 2) == (
+        "--x", "--tensor-parallel-size", "2")
+
+
+def test_home_and_caches_are_left_to_the_launcher() -> None:
+    recipe = yaml.safe_load(sparkrun(service("tiny-gemma4")))
+    assert not {"HOME", "HF_HOME", "HF_HUB_OFFLINE"} & set(recipe["env"])
+    assert recipe["env"]["DO_NOT_TRACK"] == "1"
+    assert recipe["model"].endswith("tests/fixtures/tiny-gemma4")
+
+
+def test_a_value_that_begins_like_no_number_stays_text() -> None:
+    defaults, command = templated(("vllm", "serve", "m", "--max-model-len", "007", "--a"),
+                                  doubled=False)
+    assert defaults == {"max_model_len": "007"}
+    assert command == "vllm serve m \\\n  --max-model-len {max_model_len} \\\n  --a\n"

@@ -1,0 +1,76 @@
+"""Foreign recipes read: placeholders, doubled braces, and one clear error for what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.errors import ConfigError, UsageError
+from builder.recipes.imports.foreign import Foreign, read_foreign
+
+EUGR = """\
+recipe_version: "1"
+name: Some Model
+model: google/gemma-4-26B-A4B-it
+container: vllm-node
+mods: [mods/fix]
+cluster_only: true
+defaults: {port: 8000, tensor_parallel: 2, max_model_len: 4096}
+env: {NCCL_SOCKET_IFNAME: enp1s0f0np0, A: 1}
+command: |
+  B=2 vllm serve google/gemma-4-26B-A4B-it \\
+    --max-model-len {max_model_len} --port {port} \\
+    --speculative-config '{{"model":"a/b","n":{{"x":1}}}}' \\
+    -tp {tensor_parallel}
+"""
+
+
+def read(tmp_path: Path, text: str) -> Foreign:
+    (tmp_path / "some.yaml").write_text(text)
+    return read_foreign(tmp_path / "some.yaml")
+
+
+def test_a_recipe_of_eugr(tmp_path: Path) -> None:
+    found = read(tmp_path, EUGR)
+    assert found.model == "google/gemma-4-26B-A4B-it"
+    assert found.words == ("--max-model-len", "4096", "--port", "8000", "--speculative-config",
+                           '{"model":"a/b","n":{"x":1}}', "-tp", "2")
+    assert found.environment == {"NCCL_SOCKET_IFNAME": "enp1s0f0np0", "A": "1", "B": "2"}
+    assert found.other == ("mods",)
+    assert found.nodes == 2
+
+
+def test_a_recipe_of_sparkrun_with_and_without_a_command(tmp_path: Path) -> None:
+    head = ("recipe_version: '2'\nmodel: a/b\nruntime: vllm\ndefaults:\n  max_model_len: 10\n"
+            "  enforce_eager: true\n  spec: '{\"a\":{\"b\":1}}'\n")
+    found = read(tmp_path, head + "command: vllm serve {model} --x '{spec}' --y {unknown}\n")
+    assert found.name == "some"
+    assert found.words == ("--x", '{"a":{"b":1}}', "--y", "{unknown}")
+    assert read(tmp_path, head).words == (
+        "--max-model-len", "10", "--enforce-eager", "--spec", '{"a":{"b":1}}')
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("a: [", "YAML"), ("- a", "mapping"), ("runtime: sglang\nmodel: a/b", "not vLLM"),
+    ("recipe_version: '7'\nmodel: a/b", "7 is not known"), ("name: x", "neither a model"),
+    ("model: a/b\ndefaults: 3", "mapping of names"), ("model: a/b\ncommand: [a]", "not a text"),
+    ("x: !!python/object:os.system {}", "YAML"), ("\ud800".encode("utf-8", "surrogatepass"), "")])
+def test_a_damaged_file_is_one_clear_error(tmp_path: Path, text: str | bytes, why: str) -> None:
+    (tmp_path / "bad.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as caught:
+        read_foreign(tmp_path / "bad.yaml")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("command", [
+    "python serve.py", "vllm serve a/b && rm x", "vllm serve $MODEL", "vllm serve 'a",
+    "vllm serve --x", "vllm bench a", "vllm serve a/b | tee log"])
+def test_a_command_that_is_not_one_server_is_refused(tmp_path: Path, command: str) -> None:
+    with pytest.raises(UsageError, match="its command"):
+        read(tmp_path, f'model: a/b\ncommand: "{command}"\n')
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        read_foreign(tmp_path / "none.yaml")
