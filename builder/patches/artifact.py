@@ -66,8 +66,8 @@ def push(registry: str, sha256: str, data: bytes, origin: LockedPatch | None = N
 
 
 def _notes(origin: LockedPatch | None) -> dict[str, str]:
-    notes = {} if origin is None else {"org.opencontainers.image.title": origin.source,
-                                       "org.opencontainers.image.revision": origin.head,
+    notes = {} if origin is None else {f"{label.OCI}title": origin.source,
+                                       f"{label.OCI}revision": origin.head,
                                        label.PREFIX + "patch.base": origin.base}
     return {key: value for key, value in notes.items() if value}
 

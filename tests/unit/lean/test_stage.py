@@ -16,7 +16,7 @@ from patch_wheels import locked, make_wheel
 from builder.fetch.wheels import FetchedWheels
 from builder.lean import stage
 from builder.lean.stage import LeanClosure, trim_closure
-from builder.lean.wheel import NOTE, lean_version
+from builder.lean.wheel import NOTE
 from builder.locking.lock import Lock
 from builder.patches.revision import as_patched
 from builder.store.content_store import Store
@@ -85,11 +85,3 @@ def test_an_image_of_the_closure_is_known_by_its_labels(tmp_path: Path) -> None:
     whole = lean.wheels.lock.model_copy(update={"wheels": (
         lean.wheels.lock.wheels[0].model_copy(update={"version": "1.0"}),)})
     assert as_patched(whole, lean.labels).wheels[0].version == "1.0+lean.sm121"
-
-
-@pytest.mark.parametrize(("version", "expected"), [
-    ("0.20.2", "0.20.2+lean.sm121"), ("0.6.8.post1", "0.6.8.post1+lean.sm121"),
-    ("0.20.2+sy.38909", "0.20.2+sy.38909.lean.sm121"),
-])
-def test_the_local_version_names_the_gpu(version: str, expected: str) -> None:
-    assert lean_version(version, GPU) == expected

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from builder import cli
 from builder.locking.lock import LockedWheel
 from builder.store.content_store import Store
 from builder.store.prune import DAY_S, removable, remove, usage
 
-MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 LONG_AGO = time.time() - 100 * DAY_S
 
 
@@ -97,15 +95,6 @@ def test_what_our_naming_does_not_prove_ours_stays(tmp_path: Path) -> None:
     assert [path.read_text() for path in theirs] == ["the user's"] * len(theirs)
 
 
-@pytest.mark.parametrize("days", ["nan", "inf", "-inf", "-1", "1e400", "soon", ""])
-def test_a_number_of_days_is_a_span_of_time(
-        days: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.run(["--matrix", MATRIX, "cache", "prune", f"--days={days}", "--dry-run"])
-    assert caught.value.code == 2
-    assert "is not a number from 0 to 36500" in capsys.readouterr().err
-
-
 def test_a_clock_that_was_set_back_prunes_nothing_too_early(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
@@ -115,27 +104,3 @@ def test_a_clock_that_was_set_back_prunes_nothing_too_early(
         monkeypatch.setattr("builder.store.prune.time.time", lambda now=now: now)
         assert removable(tmp_path, (), 14) == []
     assert store.find_wheel(wheel)
-
-
-def test_the_command_shows_and_prunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                      capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path))
-    loose = add_wheel(Store(tmp_path), b"loose")
-    place = tmp_path / "wheels" / loose.sha256
-    assert cli.run(["--matrix", MATRIX, "cache"]) == 0
-    assert "wheels" in capsys.readouterr().out
-    assert cli.run(["--matrix", MATRIX, "cache", "prune", "--dry-run"]) == 0
-    assert "would free 5 B" in capsys.readouterr().err
-    assert place.exists()
-    assert cli.run(["--matrix", MATRIX, "cache", "prune"]) == 0
-    assert "freed 5 B in 2 files" in capsys.readouterr().err
-    assert not place.exists()
-
-
-def test_showing_and_a_dry_run_change_nothing(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    for words in (["show"], ["show", "--dry-run"], ["prune", "--dry-run", "--all"]):
-        assert cli.run(["--matrix", MATRIX, "cache", *words]) == 0
-        assert list((tmp_path / "cache").iterdir()) == []
