@@ -107,5 +107,5 @@ def _nodes(text: str) -> int:
     except ValueError:
         count = 0
     if not 1 <= count <= NODES_MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {NODES_MOST}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {NODES_MOST}")
     return count
