@@ -75,7 +75,7 @@ def _image_verb(verb: str, image: str) -> Callable[[nox.Session], None]:
 for _name, _help in {
     "doctor": "Check whether this host is fit to serve a model (-- --recipe R).",
     "engine": "Set up Docker, buildx, arm64 emulation and a registry where they are missing.",
-    "base": "Make or find the base images (-- slim, --upgrade to renew their lock).",
+    "base": "Find, pull or make the base images (-- NAME --upgrade, --check).",
     "plan": "Show the cells, what is locked, and what a build would do (-- CELL… --json).",
     "lock": "Resolve cells into locks/ (-- CELL… --upgrade PKG, --check).",
     "fetch": "Download the locked wheels into the cache (-- CELL…).",
@@ -87,7 +87,7 @@ for _name, _help in {
     "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
-    "recipe": "List and show the recipes (-- list, -- show RECIPE).",
+    "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
     "cache": "Show what the cache holds, or remove what nobody needs (-- show, -- prune).",
 }.items():
     nox.session(_verb(_name, _help), name=_name, python=False, default=False)
@@ -134,7 +134,9 @@ def tests(session: nox.Session) -> None:
     """
     install_browser(session)
     if session.posargs:
-        run(session, "pytest", "tests/unit", "tests/integration", *session.posargs)
+        named = any(Path(word.partition("::")[0]).exists() for word in session.posargs)
+        run(session, "pytest", *([] if named else ["tests/unit", "tests/integration"]),
+            *session.posargs)
         return
     run(session, "pytest", "tests/unit", "--numprocesses", "auto")
     run(session, "pytest", "tests/integration", "--durations", "25")
