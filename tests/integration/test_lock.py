@@ -200,7 +200,7 @@ def test_one_failing_cell_stops_no_other_and_says_why(user: Sources, tmp_path: P
                           text=True, check=False)
     assert done.returncode == NetworkError.exit_code, done.stderr  # the worst of 0, 3, 0 and 4
     assert {path.name for path in (tmp_path / "locks").iterdir()} == {
-        "good.toml", "forced.toml", "unlocked.toml"}
+        "good.toml", "forced.toml", "unlocked.toml", "SHA256SUMS"}
     reasons = read_reasons(tmp_path / "locks")
     assert set(reasons) == {"bad", "far"}
     assert "transformers<5" in reasons["bad"]
