@@ -208,7 +208,7 @@ def test_an_interrupted_run_keeps_what_it_saw(image: str, tmp_path: Path) -> Non
     assert "interrupted" in record.reason
     assert len(record.checks) >= 3
     assert nothing_failed(record)
-    assert "the record is kept up to there" in said
+    assert "the record up to this point" in said
     assert containers(image) == []
 
 
