@@ -18,6 +18,7 @@ ACROSS = {
     "test_mirror.py": "this mirror",
     "test_nox_script.py": "the script nox of the checkout",
     "test_noxfile.py": "noxfile.py",
+    "test_shipped_data.py": "the data files of all packages, each by its name",
     "test_tiny_gemma4.py": "tests/fixtures/tiny-gemma4",
     "test_workflows.py": "the workflows of .github",
 }
