@@ -112,5 +112,6 @@ def as_patched(lock: Lock, labels: Mapping[str, str]) -> Lock:
 
 
 def _derived(version: str, locked: str) -> bool:
-    """Say whether a version is the locked one with more in its local part."""
-    return version.startswith((f"{locked}.", f"{locked}+"))
+    """Say whether a version is the locked one with more in its local part, and nothing else."""
+    normal = str(Version(locked))
+    return version.startswith(f"{normal}." if "+" in normal else f"{normal}+")

@@ -8,8 +8,9 @@ import pytest
 from patch_wheels import locked, make_wheel
 
 from builder.errors import PatchError
+from builder.locking.lock import Lock
 from builder.patches.apply import Blob
-from builder.patches.revision import Revision, patched_version
+from builder.patches.revision import Revision, as_patched, patched_version
 
 
 @pytest.fixture
@@ -66,3 +67,19 @@ def test_a_deletion_needs_another_way_than_a_layer(revision: Revision) -> None:
 def test_the_patches_stand_in_the_local_version(
         version: str, tags: tuple[str, ...], patched: str) -> None:
     assert patched_version(version, tags) == patched
+
+
+@pytest.mark.parametrize(("version", "good"), [
+    ("1.0+sy.7", True), ("1.0+lean.sm121", True), ("1.0+sy.7.lean.sm121", True),
+    ("1.0", False), ("1.0.1", False), ("1.0.post1+sy.7", False), ("2.0+sy.7", False),
+])
+def test_a_label_may_only_add_to_the_local_part_of_the_locked_version(
+        tmp_path: Path, version: str, good: bool) -> None:
+    wheel = locked(make_wheel(tmp_path, {"vllm/a.py": b"x"}))
+    lock = Lock(cell="c", intent="i", python="3.11", platform="p", wheels=(wheel,))
+    labels = {"org.sparkyard.patched.vllm": version}
+    if good:
+        assert as_patched(lock, labels).wheels[0].version == version
+    else:
+        with pytest.raises(PatchError, match=r"the lock has 1\.0"):
+            as_patched(lock, labels)
