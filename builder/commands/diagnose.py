@@ -72,5 +72,6 @@ def _entry(item: Diagnosis) -> dict[str, object]:
     issue = item.issue
     return {"name": issue.name, "alias": issue.alias, "seen": redact(item.line),
             "claimed": item.claimed, "not_claimed_because": item.ruled_out,
-            "confirmed": issue.confirmed, "cause": issue.cause, "remedy": issue.remedy,
+            "confirmed": issue.confirmed, "cause": issue.cause, "shown_by": issue.shown_by,
+            "or_else": [str(cause) for cause in issue.or_else], "remedy": issue.remedy,
             "until": issue.until, "links": list(issue.links)}

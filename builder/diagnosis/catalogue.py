@@ -23,8 +23,9 @@ def read_catalogue(files: Sequence[Path]) -> Catalogue:
     """Read files into one catalogue; raises ConfigError with every error of the first bad file."""
     parts = [_read(file) for file in files]
     merged = Catalogue(issue=tuple(issue for part in parts for issue in part.issue),
-                       harmless=tuple(line for part in parts for line in part.harmless))
-    names = [issue.name for issue in merged.issue]
+                       harmless=tuple(line for part in parts for line in part.harmless),
+                       reported=tuple(entry for part in parts for entry in part.reported))
+    names = [issue.name for issue in merged.issue] + [entry.name for entry in merged.reported]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError("the catalogue of known issues", [

@@ -14,21 +14,30 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
              versions: Mapping[str, str] | None = None) -> tuple[Diagnosis, ...]:
     """Return each issue that a failed check or the log shows, once, the likeliest cause first.
 
-    Issues stand in the order in which they show, echoes of other failures last. ``versions`` are
-    those of the image; what the log itself names counts more. Harmless lines are not searched.
+    Issues stand in the order in which they show: first causes, then families of causes for lines
+    that no cause explains, then echoes. ``versions`` are those of the image; what the log itself
+    names counts more. Harmless lines are not searched.
     """
     log = list(lines)
     failed = [check for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
     text = "\n".join([*(check.detail for check in failed),
                       *(line for line in log if not harmless(line, catalogue.harmless))])
     known = {**(versions or {}), **versions_in(log)}
-    shown: list[tuple[bool, int, Diagnosis]] = []
-    for issue in catalogue.issues:
+    shown: list[tuple[int, int, Diagnosis]] = []
+    for issue in sorted(catalogue.issues, key=lambda issue: issue.rank):
         place = _place(issue, failed, text)
-        if place is not None and _fits(issue, text):
-            shown.append((issue.echo, place[0], Diagnosis(
-                issue=issue, line=place[1], ruled_out=issue.ruled_out(known))))
+        if place is None or not _fits(issue, text):
+            continue
+        found = Diagnosis(issue=issue, line=place[1], ruled_out=issue.ruled_out(known))
+        if not (issue.general and _explained(found, shown)):
+            shown.append((issue.rank, place[0], found))
     return tuple(diagnosis for *_, diagnosis in sorted(shown, key=lambda entry: entry[:2]))
+
+
+def _explained(found: Diagnosis, shown: Iterable[tuple[int, int, Diagnosis]]) -> bool:
+    """Say whether a line of a family of causes is one that a cause explains already."""
+    return any(other.claimed and (found.line in other.line or other.line in found.line)
+               for *_, other in shown)
 
 
 def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
@@ -42,7 +51,7 @@ def _place(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, 
         if any(re.search(pattern.check, check.check) and re.search(pattern.detail, check.detail)
                for pattern in issue.checks):
             return -1, f"{check.check}: {check.detail}"
-    matches = [match for expression in issue.expressions if (match := expression.search(text))]
+    matches = [match for search in issue.searches if (match := search.first(text))]
     if not matches:
         return None
     first = min(matches, key=lambda match: match.start())
@@ -51,7 +60,8 @@ def _place(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, 
 
 def _fits(issue: KnownIssue, text: str) -> bool:
     """Say whether what must be in the log is there, and what must not be is not."""
-    return bool(re.search(issue.when, text)) and not re.search(issue.unless, text)
+    when, unless = issue.conditions
+    return bool(when.search(text)) and not unless.search(text)
 
 
 def _lines_of(match: re.Match[str], text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from builder import specifiers
+from builder.diagnosis.quick import QuickSearch
 from builder.model import Frozen, Link, Name, Pattern, Specifier
 from builder.record.models import KnownFailure
 
@@ -26,15 +27,39 @@ class CheckPattern(Frozen):
     detail: Pattern
 
 
+class OtherCause(Frozen):
+    """Another cause of the same lines, and what would show that it is this one."""
+
+    cause: Text
+    shown_by: Text
+
+    def __str__(self) -> str:
+        return f"{self.cause}; shown by: {self.shown_by}"
+
+
+class Reported(Frozen):
+    """A failure that owners report and no known line proves: it is explained, never matched."""
+
+    name: Name
+    symptom: Text
+    cause: Text
+    confirmed: bool = False
+    remedy: Text
+    until: Text
+    links: Annotated[tuple[Link, ...], Field(min_length=1)]
+
+
 class KnownIssue(Frozen):
     """One failure: how it looks, what causes it, what to do, where upstream says so.
 
     A pattern is searched in the text of the log, lines joined by newlines, so that one may ask for
-    two lines of a traceback. ``when`` must be in the log as well and ``unless`` must not: the same
-    line may have several causes. An ``echo`` follows from many causes and is named after them.
-    ``affects`` maps a distribution to the versions that have the fault; ``until`` says in words
-    when it ends. ``confirmed`` says that a fix, an A/B test, a maintainer or our own measurement
-    backs the cause.
+    two lines of a traceback. ``when`` must be in the log as well and ``unless`` must not. Where the
+    same line has several causes, ``shown_by`` says what would show this one, and ``or_else`` names
+    the others, likeliest first. A ``general`` issue stands for a whole family: it is named after
+    those that say more, and not at all for a line that one of them explains. An ``echo`` follows
+    from many causes and is named last. ``affects`` maps a distribution to the versions that have
+    the fault; ``until`` says in words when it ends. ``confirmed`` says that a fix, an A/B test, a
+    maintainer or our own measurement backs the cause.
     """
 
     name: Name
@@ -43,10 +68,13 @@ class KnownIssue(Frozen):
     checks: tuple[CheckPattern, ...] = ()
     when: Pattern = ""
     unless: Pattern = "(?!)"
+    general: bool = False
     echo: bool = False
     affects: Mapping[str, Specifier] = Field(default_factory=dict)
     confirmed: bool = True
     cause: Text
+    shown_by: str = ""
+    or_else: tuple[OtherCause, ...] = ()
     remedy: Text
     until: Text
     links: Annotated[tuple[Link, ...], Field(min_length=1)]
@@ -58,9 +86,19 @@ class KnownIssue(Frozen):
         return self
 
     @cached_property
-    def expressions(self) -> tuple[re.Pattern[str], ...]:
+    def searches(self) -> tuple[QuickSearch, ...]:
         """Return the patterns, ready to search; ``^`` and ``$`` are a line's ends."""
-        return tuple(re.compile(text, re.MULTILINE) for text in self.patterns)
+        return tuple(QuickSearch.of(text) for text in self.patterns)
+
+    @cached_property
+    def conditions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """Return ``when`` and ``unless``, ready to search."""
+        return re.compile(self.when), re.compile(self.unless)
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for a cause, 1 for a family of causes, 2 for what follows from others."""
+        return 2 if self.echo else int(self.general)
 
     def ruled_out(self, versions: Mapping[str, str]) -> str:
         """Return why the known versions cannot have this fault, or nothing."""
@@ -89,6 +127,7 @@ class Catalogue(Frozen):
 
     issue: tuple[KnownIssue, ...] = ()
     harmless: tuple[HarmlessLine, ...] = ()
+    reported: tuple[Reported, ...] = ()
 
     @property
     def issues(self) -> tuple[KnownIssue, ...]:
@@ -117,6 +156,7 @@ class Diagnosis(Frozen):
             return head
         return head.model_copy(update={
             "seen": self.line[:SEEN_LIMIT], "remedy": issue.remedy, "until": issue.until,
+            "shown_by": issue.shown_by, "or_else": tuple(map(str, issue.or_else)),
             "links": issue.links})
 
     def __str__(self) -> str:

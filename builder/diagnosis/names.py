@@ -52,4 +52,7 @@ def all_names() -> tuple[Explained, ...]:
     issues = (Explained(issue.name, (issue.alias,) if issue.alias else (),
                         "named from a log or a failed check", issue.cause, issue.remedy,
                         issue.links) for issue in load().issues)
-    return (*gate, *issues)
+    reported = (Explained(entry.name, (), "reported by owners; no line of a log proves it",
+                          f"{entry.symptom}: {'' if entry.confirmed else 'likely '}{entry.cause}",
+                          entry.remedy, entry.links) for entry in load().reported)
+    return (*gate, *issues, *reported)

@@ -50,6 +50,7 @@ class KnownFailure(Frozen):
 
     ``seen`` is the line that shows it. ``confirmed`` says that its cause is proven, not likely.
     ``ruled_out`` says why the versions rule it out although it looks like it; empty where not.
+    ``shown_by`` says what would show this cause, ``or_else`` the other causes of the same line.
     """
 
     name: str
@@ -57,6 +58,8 @@ class KnownFailure(Frozen):
     confirmed: bool = True
     ruled_out: str = ""
     seen: str = ""
+    shown_by: str = ""
+    or_else: tuple[str, ...] = ()
     remedy: str = ""
     until: str = ""
     links: tuple[str, ...] = ()
@@ -66,9 +69,11 @@ class KnownFailure(Frozen):
         head = f"{self.name}: {'' if self.confirmed else 'likely: '}{self.cause}"
         if self.ruled_out:
             return f"{head}\n  not claimed: the log looks like it, but {self.ruled_out}"
-        rows = (("seen:", self.seen), ("remedy:", self.remedy), ("until:", self.until),
-                ("see:", "\n          ".join(self.links)))
-        return "\n".join([head, *(f"  {name:7} {value}" for name, value in rows if value)])
+        rows = (("seen:", self.seen), ("shown by:", self.shown_by),
+                *(("or else:", cause) for cause in self.or_else),
+                ("remedy:", self.remedy), ("until:", self.until),
+                ("see:", "\n            ".join(self.links)))
+        return "\n".join([head, *(f"  {name:9} {value}" for name, value in rows if value)])
 
 
 class Record(Frozen):

@@ -204,6 +204,26 @@ def test_quiet_on_a_good_boot() -> None:
     assert diagnose(HEALTHY, ISSUES) == ()
 
 
+def issue(name: str, **fields: object) -> dict[str, object]:
+    return {"name": name, "cause": "x", "remedy": "y", "until": "z",
+            "links": ["https://x.example"], **fields}
+
+
+def test_a_family_is_named_only_for_lines_that_nothing_else_explains() -> None:
+    catalogue = Catalogue.model_validate({"issue": [
+        issue("cuda-error", patterns=["CUDA error: .*"], general=True),
+        issue("no-code", patterns=["no kernel image"], affects={"vllm": "<0.12"})]})
+    lines = ["CUDA error: no kernel image is available", "later"]
+    other = "CUDA error: an illegal memory access was encountered"
+    def named(lines: list[str], **versions: str) -> list[str]:
+        return [item.issue.name for item in diagnose(lines, catalogue, versions=versions)
+                if item.claimed]
+    assert named(lines) == ["no-code"]
+    assert named([other]) == ["cuda-error"]
+    assert named([other, lines[0]]) == ["no-code", "cuda-error"]
+    assert named(lines, vllm="0.20") == ["cuda-error"]
+
+
 def test_an_issue_is_named_once_with_its_first_line() -> None:
     line = LINES["fp8-scales-not-mapped"]
     assert [item.line for item in diagnose([line, line + " again"], ISSUES)] == [line]
@@ -212,8 +232,7 @@ def test_an_issue_is_named_once_with_its_first_line() -> None:
 def test_a_harmless_line_is_never_the_cause() -> None:
     """A line that is known as harmless is not searched, whatever a pattern would say of it."""
     catalogue = Catalogue.model_validate({
-        "issue": [{"name": "any", "patterns": ["Could not load"], "cause": "x", "remedy": "y",
-                   "until": "z", "links": ["https://x.example"]}],
+        "issue": [issue("any", patterns=["Could not load"])],
         "harmless": [{"pattern": "optional plugin", "why": "x", "links": ["https://x.example"]}]})
     line = "WARNING Could not load the optional plugin"
     assert harmless(line, catalogue.harmless) is catalogue.harmless[0]

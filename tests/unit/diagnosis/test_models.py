@@ -31,7 +31,7 @@ def test_a_check_alone_makes_an_issue_visible() -> None:
 
 
 def test_the_ends_of_a_pattern_are_those_of_a_line() -> None:
-    (pattern,) = ISSUE.expressions
+    pattern = ISSUE.searches[0].expression
     assert pattern.search("before\nboom\nafter")
     assert not pattern.search("before\nboom!\nafter")
 

@@ -105,10 +105,11 @@ def test_the_digest_is_the_sha256_of_a_form_that_any_language_can_make() -> None
 
 
 def test_a_known_failure_reads_as_lines() -> None:
-    claimed = KnownFailure(name="no-loop", cause="x", seen="line", remedy="y", until="z",
-                           links=("l", "m"))
-    assert str(claimed).splitlines() == ["no-loop: x", "  seen:   line", "  remedy: y",
-                                         "  until:  z", "  see:    l", "          m"]
+    claimed = KnownFailure(name="no-loop", cause="x", seen="line", shown_by="a look",
+                           or_else=("another cause",), remedy="y", until="z", links=("l", "m"))
+    assert str(claimed).splitlines() == [
+        "no-loop: x", "  seen:     line", "  shown by: a look", "  or else:  another cause",
+        "  remedy:   y", "  until:    z", "  see:      l", "            m"]
     assert str(KnownFailure(name="a", cause="x", confirmed=False)) == "a: likely: x"
     ruled_out = KnownFailure(name="a", cause="x", ruled_out="vllm 0.32.0 is not affected")
     assert str(ruled_out) == (
