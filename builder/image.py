@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from git import InvalidGitRepositoryError, Repo
-
+from builder import git_library as git
 from builder import labels as label
 from builder.layers.assemble import FORMAT
 from builder.layers.wheel_contents import PREFIX
@@ -135,10 +134,15 @@ def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:
 
 
 def _revision(root: Path, cell: Cell) -> dict[str, str]:
-    """Name the last commit that changed the cell's lock; nothing outside a git checkout."""
+    """Name the last commit that changed the cell's lock; nothing outside a git checkout.
+
+    In a checkout git must be there: an image must not depend on what is installed.
+    """
+    if not any((folder / ".git").exists() for folder in (root.resolve(), *root.resolve().parents)):
+        return {}
     try:
-        repo = Repo(root, search_parent_directories=True)
-    except InvalidGitRepositoryError:
+        repo = git.Repo(root, search_parent_directories=True)
+    except git.exc.InvalidGitRepositoryError:
         return {}
     with repo:
         commit = repo.git.log("-1", "--format=%H", "--", str(root / "locks" / f"{cell.id}.toml"))

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from git import Blob as GitBlob
-from git import Commit, Repo, Tree
-from git.exc import BadName, GitCommandError, InvalidGitRepositoryError, NoSuchPathError
-
+from builder import git_library as git
 from builder.errors import PatchError, UsageError
 from builder.patches.apply import Blob, Layered
 from builder.patches.scope import whole_scope
@@ -41,23 +38,23 @@ class Committed:
 class CommitTree:
     """The files of a commit, as patches want them."""
 
-    def __init__(self, commit: Commit) -> None:
+    def __init__(self, commit: git.Commit) -> None:
         """Take the commit; nothing is read yet."""
         self._tree = commit.tree
 
     def read(self, path: str) -> Blob | None:
         """Return a file, None where there is none; raises PatchError for a link or submodule."""
         found = self._find(path)
-        if found is None or isinstance(found, Tree):
+        if found is None or isinstance(found, git.Tree):
             return None
-        if not isinstance(found, GitBlob) or found.mode not in (REGULAR, EXECUTABLE):
+        if not isinstance(found, git.Blob) or found.mode not in (REGULAR, EXECUTABLE):
             raise PatchError(f"{path} is a symbolic link or a submodule", where=path,
                              next_step="exclude the path (`exclude`), or remove the patch")
         return Blob(found.data_stream.read(), found.mode == EXECUTABLE)
 
     def is_folder(self, path: str) -> bool:
         """Say whether files lie below ``path``."""
-        return isinstance(self._find(path), Tree)
+        return isinstance(self._find(path), git.Tree)
 
     def _find(self, path: str) -> object:
         try:
@@ -92,7 +89,7 @@ def commit_series(checkout: Path, base: str, branch: str, series: Sequence[Candi
     return Committed(branch, tuple(commits), tuple(warnings))
 
 
-def _require_free(repo: Repo, branch: str, tip: str) -> None:
+def _require_free(repo: git.Repo, branch: str, tip: str) -> None:
     """Refuse to move a branch that lies in a work tree, or that has commits of somebody else."""
     name = f"refs/heads/{branch}"
     if f"branch {name}" in repo.git.worktree("list", "--porcelain").splitlines():
@@ -106,7 +103,7 @@ def _require_free(repo: Repo, branch: str, tip: str) -> None:
                          next_step="rename that branch, since this command would replace it")
 
 
-def _write(repo: Repo, parent: str, changes: Mapping[str, Blob | None], subject: str,
+def _write(repo: git.Repo, parent: str, changes: Mapping[str, Blob | None], subject: str,
            moment: int) -> str:
     """Write one commit with an index of its own; return its hash. Names and time are fixed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -126,34 +123,34 @@ def _write(repo: Repo, parent: str, changes: Mapping[str, Blob | None], subject:
             return str(repo.git.commit_tree(tree, "-p", parent, "-m", subject))
 
 
-def _hash_object(repo: Repo, scratch: Path, data: bytes) -> str:
+def _hash_object(repo: git.Repo, scratch: Path, data: bytes) -> str:
     scratch.write_bytes(data)
     return str(repo.git.hash_object("-w", "--no-filters", "--", str(scratch)))
 
 
 @contextmanager
-def _opened(checkout: Path) -> Iterator[Repo]:
+def _opened(checkout: Path) -> Iterator[git.Repo]:
     """Open a checkout; what git rejects in the block is a UsageError with git's own message."""
     try:
-        with Repo(checkout) as repo:
+        with git.Repo(checkout) as repo:
             # The one library for it reads sha1 names only.
             if repo.git.rev_parse("--show-object-format") != "sha1":
                 raise UsageError("checkouts with sha256 object names are not supported",
                                  where=str(checkout), next_step="clone it from upstream")
             yield repo
-    except (InvalidGitRepositoryError, NoSuchPathError) as error:
+    except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
         raise UsageError("this is not a git checkout", where=str(checkout),
                          next_step="clone the sources into this folder") from error
-    except GitCommandError as error:
+    except git.exc.GitCommandError as error:
         message = error.stderr.strip().removeprefix("stderr: ").strip("'")
         raise UsageError(f"git failed: {redact(visible(message))}", where=str(checkout),
                          next_step="repair the checkout, then run the same command again"
                          ) from error
 
 
-def _commit(repo: Repo, name: str) -> Commit:
+def _commit(repo: git.Repo, name: str) -> git.Commit:
     try:
         return repo.commit(name)
-    except (BadName, ValueError, GitCommandError) as error:
+    except (git.exc.BadName, ValueError, git.exc.GitCommandError) as error:
         raise UsageError(f'the checkout has no commit "{name}"', where=str(repo.working_dir),
                          next_step="fetch it: `git fetch --tags`") from error

@@ -38,6 +38,7 @@ ORDER = (
     "config_file",
     "files",
     "tarball",
+    "git_library",
     "cache_folder",
     "matrix",
     "workspace",
