@@ -23,6 +23,7 @@ LOCK_BYTES = 16 * MB  # 200 wheels are 45 kB
 RECORD_BYTES = 16 * MB  # a level 2 record with all answers has 0.3 MB
 PATCH_BYTES = 32 * MB  # the largest diff of the field has 2 MB
 ENGINE_ASK_S = 60.0  # a question to the Docker engine; a busy one answers within 5 s
+ENGINE_PLAN_S = 10.0  # the same for a plan, which somebody waits for
 ENGINE_REGISTRY_S = 120.0  # a question that the engine passes on to a registry
 ENGINE_CHANGE_S = 300.0  # create, start or remove a container; tag or remove an image
 ENGINE_EXEC_S = 3600.0  # a program in a container, where its caller knows no better

@@ -15,6 +15,7 @@ URL_SECRET = re.compile(r"([?&][^=&\s]*(?:token|signature|secret|password|key)[^
                         re.IGNORECASE)
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
+BINARY_SHARE = 0.1  # of characters that no text has
 UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
 
 
@@ -51,8 +52,27 @@ def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """Return ``text`` in one visible line of at most ``limit`` characters and a mark of the cut."""
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= limit else line[:limit] + " …"
+    return cut_line(" ".join(text.split()), limit)
+
+
+def cut_line(line: str, limit: int) -> str:
+    """Return a line, its spaces as they are, visible and of at most ``limit`` characters."""
+    shown = visible(line)
+    return shown if len(shown) <= limit else shown[:limit] + " …"
+
+
+def quoted(text: str, limit: int) -> str:
+    """Return foreign text for a sentence: one line in quotes, "nothing", or "binary data"."""
+    line = " ".join(text.split())
+    if not line:
+        return "nothing"
+    return "binary data" if is_binary(line[:4 * limit]) else f'"{one_line(line, limit)}"'
+
+
+def is_binary(text: str) -> bool:
+    """Say whether decoded text is none: many of its characters are control or undecodable ones."""
+    odd = sum(char == "\ufffd" or (is_unseen(char) and not char.isspace()) for char in text)
+    return odd > BINARY_SHARE * len(text)
 
 
 def cut(text: str, limit: int) -> str:

@@ -47,7 +47,8 @@ GRID = ("pp", "tg", "depth", "concurrency")
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser(
-        "bench", help="measure token rates and compare them with a baseline", description=__doc__)
+        "bench", help="measure token rates and compare them with a baseline",
+        description="Measure how fast a server is, and whether it is slower than before.")
     parser.add_argument("cell", metavar="CELL", help="id of the cell (see plan)")
     parser.add_argument("--base", help="use the cell on this base")
     parser.add_argument("--recipe", default=PLAIN,

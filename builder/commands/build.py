@@ -15,8 +15,10 @@ from builder.workspace import open_workspace
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("build", help="build the images of locked cells",
-                                   description=__doc__)
+    parser = subparsers.add_parser(
+        "build", help="build the images of locked cells",
+        description="Fetch, judge and patch the wheels of locked cells and build their images. An "
+                    "image that is up to date is kept.")
     parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs (see the plan)")
     parser.add_argument("--base", help="only cells on this base")
     parser.add_argument("--builder", metavar="NAME",

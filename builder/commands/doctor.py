@@ -25,7 +25,10 @@ DEFAULT_UTILIZATION = 0.92  # vLLM's own
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
-    parser = verbs.add_parser("doctor", help="check whether this host is fit to serve a model")
+    parser = verbs.add_parser(
+        "doctor", help="check whether this host is fit to serve a model",
+        description="Check driver, Docker, memory, clocks, disk and folders of this host, and "
+                    "change nothing. Exit code 1 where it is unfit to serve a model.")
     parser.add_argument("--recipe", metavar="R", help="also check what this recipe needs")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute)

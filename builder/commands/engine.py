@@ -24,7 +24,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the sub-command."""
     parser = subparsers.add_parser(
         "engine", help="install and start Docker, buildx, arm64 emulation and a local registry",
-        description=__doc__)
+        description="Install and start what builds need and this machine lacks: a Docker engine "
+                    "with buildx, arm64 emulation and a local registry. What works already is left "
+                    "as it is.")
     parser.add_argument("--yes", action="store_true", help="make the changes without asking")
     parser.add_argument("--dry-run", action="store_true", help="only list the changes")
     parser.set_defaults(execute=execute)

@@ -43,8 +43,10 @@ class Outcome:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("lock", help="resolve cells into locks/<cell>.toml",
-                                   description=__doc__)
+    parser = subparsers.add_parser(
+        "lock", help="resolve cells into locks/<cell>.toml",
+        description="Resolve cells into exact wheels and write their locks. A cell that cannot be "
+                    "resolved does not stop the others.")
     parser.add_argument("cells", nargs="*", metavar="CELL", help="cell ids, globs allowed")
     parser.add_argument("--upgrade", action="append", default=[], metavar="PKG",
                         help="take the newest allowed version of this package; may be repeated")

@@ -40,13 +40,27 @@ from builder.workspace import Workspace, open_workspace
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command and its verbs."""
-    parser = subparsers.add_parser("patch", help="check, refresh and apply patches",
-                                   description=__doc__)
+    parser = subparsers.add_parser(
+        "patch", help="check, refresh and apply patches",
+        description="Check, refresh and apply the patches that the matrix declares. A verb's own "
+                    "--help says more.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    status = verbs.add_parser("status", help="show what each patch is to each cell; builds nothing")
-    new = verbs.add_parser("refresh", help="lock the patches as they are upstream now")
-    wheel = verbs.add_parser("wheel", help="write a cell's patched wheel to a file")
-    series = verbs.add_parser("series", help="commit a cell's patches to a git checkout")
+    status = verbs.add_parser(
+        "status", help="show what each patch is to each cell; builds nothing",
+        description="Show for each cell whether a patch applies, is already upstream, is "
+                    "superseded, conflicts, or needs a compile. Exit code 6 where a required patch "
+                    "fails.")
+    new = verbs.add_parser(
+        "refresh", help="lock the patches as they are upstream now",
+        description="Ask upstream for each declared patch and write what it is now into the locks; "
+                    "also name patches that a version no longer needs.")
+    wheel = verbs.add_parser(
+        "wheel", help="write a cell's patched wheel to a file",
+        description="Write the wheels that the patches of a cell change, patched, to a folder.")
+    series = verbs.add_parser(
+        "series", help="commit a cell's patches to a git checkout",
+        description="Commit the patches of a cell to a branch of a git checkout of the sources, "
+                    "one commit a patch. The files of the checkout stay as they are.")
     for verb in (status, new):
         verb.add_argument("cells", nargs="*", metavar="CELL",
                           help="cell ids or globs (default: every locked cell)")

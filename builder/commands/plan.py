@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from builder import console
+from builder import console, limits
 from builder import labels as label
 from builder.bases.state import Bases, BaseState, read_bases
 from builder.errors import IntegrityError, PatchError, UsageError
@@ -22,7 +22,10 @@ COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a bui
 
 def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = stages.add_parser("plan", help="show the cells and what a build would do")
+    parser = stages.add_parser(
+        "plan", help="show the cells and what a build would do",
+        description="Show each cell of the matrix: its base, whether it is locked, how much a "
+                    "fetch would download and what a build would do. Changes nothing.")
     parser.add_argument("cells", nargs="*", metavar="CELL", help="cell ids or globs (default: all)")
     parser.add_argument("--base", metavar="BASE", help="only the cells on this base")
     parser.add_argument("--engine", action="store_true",
@@ -64,7 +67,8 @@ def _asking_the_engine(workspace: Workspace, bases: Bases) -> Callable[[Cell, Lo
     from builder.patches.load import asking, load_series
     from builder.patches.stage import series_digest
 
-    engine = Engine.connect()
+    console.info("asking the Docker engine …")
+    engine = Engine.connect(patience=limits.ENGINE_PLAN_S)
     ask = asking(workspace)
 
     def is_built(cell: Cell, lock: Lock) -> bool:

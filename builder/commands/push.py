@@ -34,7 +34,9 @@ class Result:
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("push", help="push built images", description=__doc__)
+    parser = subparsers.add_parser("push", help="push built images", description=(
+        "Push the images of locked cells under immutable tags, and with --next also under their "
+        "-next candidates."))
     parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs")
     parser.add_argument("--base", help="only cells on this base")
     parser.add_argument("--next", action="store_true",

@@ -43,9 +43,15 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         description="A recipe says which model runs on which image, with which arguments, and what "
                     "is known to go wrong. docs/recipes.md explains how to write one.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="list all recipes")
-    show = verbs.add_parser("show", help="show one recipe: docker command, expected log lines, "
-                                         "blocked versions, published figures")
+    listing = verbs.add_parser(
+        "list", help="list all recipes",
+        description="List the recipes of this checkout with their image and model.")
+    show = verbs.add_parser(
+        "show", help="show one recipe: docker command, expected log lines, blocked versions, "
+                     "published figures",
+        description="Show one recipe: the docker command that serves its model, what the log must "
+                    "show, blocked versions and published figures. --format prints it for another "
+                    "tool.")
     show.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
     show.add_argument("--cell", metavar="CELL",
                       help="the cell to run on (default: the first locked cell of its image)")
@@ -66,7 +72,9 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     add_import(verbs)
-    verbs.add_parser("schema", help="print the JSON Schema of a recipe, for editors")
+    verbs.add_parser(
+        "schema", help="print the JSON Schema of a recipe, for editors",
+        description="Print the JSON Schema of a recipe; editors check a recipe with it.")
     parser.set_defaults(execute=execute)
 
 

@@ -24,8 +24,10 @@ BY_SUFFIX = {".html": "html", ".htm": "html", ".md": "markdown", ".xml": "junit"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
-    parser = subparsers.add_parser("report", help="show records of smoke tests and benchmarks",
-                                   description=__doc__)
+    parser = subparsers.add_parser(
+        "report", help="show records of smoke tests and benchmarks",
+        description="Show records of smoke tests and benchmarks: at the terminal, as JUnit or "
+                    "Markdown, or as one HTML page.")
     parser.add_argument("records", metavar="RECORD", nargs="*",
                         help="a file, the id of a record or its beginning, or a cell for its "
                              "newest record (default: the newest of all)")

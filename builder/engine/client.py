@@ -57,33 +57,34 @@ class Engine:
     """A docker client and the engine behind it; see ``connect``."""
 
     def __init__(self, binary: str, builder: str | None, host: str | None,
-                 context: str | None = None) -> None:
+                 context: str | None = None, patience: float = limits.ENGINE_ASK_S) -> None:
         """Bind to a docker program; nothing is asked yet."""
         self.builder = builder
         self.docker = DockerClient((binary, *(["--host", host] if host else []),
-                                    *(["--context", context] if context else [])))
+                                    *(["--context", context] if context else [])), patience)
         self._swept = False
 
     @classmethod
     def connect(cls, builder: str | None = None, *, binary: str | None = None,
-                host: str | None = None) -> Engine:
+                host: str | None = None, patience: float = limits.ENGINE_ASK_S) -> Engine:
         """Return an engine that answers; raise EngineError, with what to do, where none does.
 
         ``builder`` is a buildx builder's name; ``host`` overrides ``DOCKER_HOST``. A builder that
         is another Docker engine (a context) is used for everything, since the images lie there;
-        any other builds only, and this engine takes the image in.
+        any other builds only, and this engine takes the image in. ``patience`` limits each
+        question in seconds.
         """
         program = binary or shutil.which("docker")
         if program is None:
             raise EngineError("the docker client is not installed", where="PATH",
                               next_step=ENGINE_STEP)
-        engine = cls(program, builder, host)
+        engine = cls(program, builder, host, patience=patience)
         engine.docker.ask("version", "--format", "{{.Server.Version}}", read=_version,
                           doing="asking the Docker engine for its version",
                           where=host or os.environ.get("DOCKER_HOST", "the default socket"))
         node = engine.node() if builder else {}
         if node.get("Driver") == "docker":
-            return cls(program, None, None, node.get("Endpoint"))
+            return cls(program, None, None, node.get("Endpoint"), patience)
         return engine
 
     def node(self) -> dict[str, str]:
@@ -111,7 +112,7 @@ class Engine:
         doing = f"inspecting the image {reference}"
         result = self.docker.run("image", "inspect", reference, doing=doing, check=False)
         if result.returncode == 0:
-            return parsed(result.stdout, read_images, doing, reference)[0]
+            return parsed(result.stdout, lambda text: read_images(text)[0], doing, reference)
         if NO_IMAGE.search(result.stderr):
             return None
         raise explain(result.stderr, doing, reference)

@@ -19,7 +19,7 @@ from builder import limits, process
 from builder.engine.errors import explain
 from builder.errors import EngineError, command
 from builder.process import CommandError
-from builder.text import one_line, redact
+from builder.text import quoted, redact
 
 LOG_LINES = 200  # kept of a long command's output, for the error
 SHOWN = 200  # characters shown of an answer that cannot be read
@@ -32,20 +32,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DockerClient:
-    """The docker program with its global options; failures come as our own errors."""
+    """The docker program with its global options; failures come as our own errors.
+
+    ``patience`` limits a question in seconds where its caller says nothing else.
+    """
 
     words: tuple[str, ...]
+    patience: float = limits.ENGINE_ASK_S
 
     def run(self, *arguments: str, doing: str, where: str = "", check: bool = True,
-            stdin: bytes | None = None, timeout: float = limits.ENGINE_ASK_S) -> process.Result:
+            stdin: bytes | None = None, timeout: float | None = None) -> process.Result:
         """Run one docker command; raise what ``explain`` makes of its failure when ``check``.
 
-        Raises EngineError after ``timeout`` seconds and for endless output. ``doing`` begins the
-        message: "asking the Docker engine for its version".
+        Raises EngineError after ``timeout`` seconds (else ``patience``) and for endless output.
+        ``doing`` begins the message: "asking the Docker engine for its version".
         """
         try:
             result = process.run([*self.words, *arguments], check=False, stdin=stdin,
-                                 timeout=timeout, limit=limits.OUTPUT_BYTES)
+                                 timeout=timeout or self.patience, limit=limits.OUTPUT_BYTES)
         except CommandError as error:
             raise hung(doing, error.result.stderr, where) from error
         if check and result.returncode != 0:
@@ -53,7 +57,7 @@ class DockerClient:
         return result
 
     def ask(self, *arguments: str, read: Callable[[str], T], doing: str, where: str = "",
-            timeout: float = limits.ENGINE_ASK_S) -> T:
+            timeout: float | None = None) -> T:
         """Return what ``read`` makes of a command's output; EngineError where it cannot."""
         result = self.run(*arguments, doing=doing, where=where, timeout=timeout)
         return parsed(result.stdout, read, doing, where)
@@ -103,10 +107,9 @@ def parsed(text: str, read: Callable[[str], T], doing: str, where: str = "") -> 
     try:
         return read(text)
     except UNREADABLE as error:
-        shown = redact(one_line(text[:4 * SHOWN], SHOWN))
         raise EngineError(
-            f"{doing}: the docker program answered " + (f"{shown!r}" if shown else "nothing")
-            + ", which is not an answer of Docker", where=where,
+            f"{doing}: the docker program answered {redact(quoted(text[:4 * SHOWN], SHOWN))}, "
+            "which is not an answer of Docker", where=where,
             next_step="check that `docker` in PATH is Docker's client and that `docker info` "
             "works") from error
 

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass
 
 from builder.errors import DiskError, EngineError, NetworkError, SparkyardError, command
-from builder.text import redact, visible
+from builder.text import cut_line, is_binary, redact
 
 TAIL_LINES = 15
+LINE_CHARS = 500  # of a line that is shown; a registry's refusal with its URL has 300
 ENGINE_STEP = f"run {command('engine')}, or point DOCKER_HOST at a running engine"
 LOGIN_STEP = "run `docker login REGISTRY`, or choose another registry: SPARKYARD_REGISTRY"
 
@@ -97,7 +98,7 @@ def explain(text: str, doing: str, where: str = "") -> SparkyardError:
     Returns DiskError, EngineError or NetworkError. The last lines of ``text`` are always kept,
     without passwords and control characters.
     """
-    shown = redact(visible("\n".join(text.strip().splitlines()[-TAIL_LINES:])))
+    shown = redact("\n".join(map(_line, text.strip().splitlines()[-TAIL_LINES:])))
     where = redact(where)
     for known in KNOWN:
         if any(re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
@@ -107,3 +108,7 @@ def explain(text: str, doing: str, where: str = "") -> SparkyardError:
     return EngineError(f"{doing} failed\n{shown}".rstrip(), where=where,
                        next_step="read the engine's message above; `docker info` shows whether "
                        "the engine works")
+
+
+def _line(text: str) -> str:
+    return "(binary data)" if is_binary(text) else cut_line(text, LINE_CHARS)

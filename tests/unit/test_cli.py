@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,6 +83,22 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
             cli.run([name, "--help"])
         assert caught.value.code == 0
         assert f"usage: sparkyard {name}" in capsys.readouterr().out
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from parsers(child)
+
+
+@pytest.mark.parametrize("parser", list(parsers(cli.parser())), ids=lambda parser: parser.prog)
+def test_every_help_has_a_sentence_and_no_markup(parser: argparse.ArgumentParser) -> None:
+    assert parser.description
+    assert parser.description.rstrip().endswith(".")
+    assert "``" not in parser.format_help()
+    assert all(action.help for action in parser._actions if action.option_strings)
 
 
 def test_a_reader_that_went_away_is_no_error() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.text import cut, one_line, pretty, redact, visible
+from builder.text import cut, cut_line, one_line, pretty, quoted, redact, visible
 
 
 @pytest.mark.parametrize("text", [
@@ -27,6 +27,19 @@ def test_what_nobody_sees_is_written_out(text: str, shown: str) -> None:
 def test_one_line_is_one_line_and_says_that_it_is_cut() -> None:
     assert one_line("a\n  b\tc\u2028d", 80) == "a b c d"
     assert one_line("abcdef", 3) == "abc …"
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("", "nothing"), (" \n", "nothing"), ("a\nb", '"a b"'), ("x" * 99, '"' + "x" * 20 + ' …"'),
+    ("\x1b[2J a text that is long enough", '"\\x1b[2J a text that  …"'),
+    (bytes(range(256)).decode("utf-8", "replace"), "binary data"), ("こんにちは", '"こんにちは"')])
+def test_foreign_text_in_a_sentence(text: str, shown: str) -> None:
+    assert quoted(text, 20) == shown
+
+
+def test_a_cut_line_keeps_its_spaces() -> None:
+    assert cut_line("  a  b", 80) == "  a  b"
+    assert cut_line("abc", 2) == "ab …"
 
 
 def test_a_cut_says_how_much_is_missing() -> None:

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_docker import fake_docker
 from index_server import Fault, IndexServer, serve_index
 
+from builder import cli, limits
 from builder.cache_folder import claim
 from builder.errors import NetworkError
 from builder.fetch.wheels import fetch_lock
@@ -92,3 +94,40 @@ def test_a_read_only_cache_is_one_clear_error(tmp_path: Path, words: list[str]) 
         assert done.returncode == 2
         assert "the cache folder cannot be used: Read-only file system" in done.stderr
         assert len([line for line in done.stderr.splitlines() if line.startswith("error")]) == 1
+
+
+ANSWERED = "print('29.0.1' if '{{.Server.Version}}' in words else {})"
+GARBAGE = "import os; os.write(1, bytes(range(256)) * 20)"
+ASKING = (["plan", "cpu", "--engine"], ["base", "slim"], ["gate", "--image", "x:y"],
+          ["smoke", "cpu"], ["build", "cpu"], ["push", "cpu"], ["push", "cpu", "--direct"],
+          ["bench", "cpu"])
+
+
+@pytest.mark.parametrize("answer", [
+    "", GARBAGE, f"{GARBAGE}; sys.exit(1)",
+    *map(ANSWERED.format, ("''", "'[]'", "'[{}]'", "'null'", "'[' * 9999"))])
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_a_docker_that_answers_nothing_or_garbage_is_one_clear_error(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        words: list[str], answer: str) -> None:
+    fake_docker(tmp_path, answer)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    assert cli.run(["--matrix", str(MATRIX), *words]) == 5
+    shown = capsys.readouterr()
+    assert shown.err.count("error: ") == 1
+    assert "\ufffd" not in shown.out + shown.err
+    assert len(shown.err) < 2_000
+
+
+def test_a_plan_does_not_wait_long_for_an_engine_that_hangs(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    assert limits.ENGINE_PLAN_S < limits.ENGINE_ASK_S
+    fake_docker(tmp_path, "time.sleep(600)")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(limits, "ENGINE_PLAN_S", 0.5)
+    assert cli.run(["--matrix", str(MATRIX), "plan", "cpu", "--engine"]) == 5
+    shown = capsys.readouterr().err
+    assert shown.startswith("asking the Docker engine")
+    assert "did not complete it (it did not end within 0.5 s)" in shown

@@ -53,6 +53,14 @@ def test_an_unknown_failure_stays_as_it_came() -> None:
     assert error.what.count("\n") == 15
 
 
+def test_garbage_and_endless_lines_are_not_printed() -> None:
+    error = explain(bytes(range(128, 256)).decode("utf-8", "replace") * 40 + "\n" + "x" * 99_999,
+                    "doing it")
+    assert "\ufffd" not in error.what
+    assert "(binary data)" in error.what
+    assert len(error.what) < 1_000
+
+
 def test_no_advice_names_a_command_that_does_not_exist() -> None:
     step = explain("no space left on device", "building").next_step
     assert "./nox -s cache -- prune" in step
