@@ -24,6 +24,7 @@ from builder.gate.run import gate_cell, own_base
 from builder.image import TARGET, ImagePlan, definition, plan_image
 from builder.layers.assemble import Overlay, make_layers, no_overlay
 from builder.layers.bytecode import compiler_in
+from builder.layers.contract import nccl_labels
 from builder.layers.layer import ImageLayers
 from builder.lean.stage import LeanClosure, trim_closure
 from builder.locking.lock import Lock, load_for
@@ -86,7 +87,8 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     _report_patches(patched)
     clock.lap("patch")
     lean = trim(cell, patched.wheels, store)
-    plan = replace(plan, labels={**plan.labels, **patched.labels, **lean.labels})
+    plan = replace(plan, labels={**plan.labels, **patched.labels, **lean.labels,
+                                 **nccl_labels(lean.wheels)})
     clock.lap("lean")
     layers = cell_layers(workspace, cell, base, store, lean.wheels, engine, patched.overlay,
                          bases)

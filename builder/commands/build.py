@@ -80,4 +80,4 @@ def _show(result: Built) -> None:
 
 def _contents(wheels: object) -> str:
     files = [str(file) for file in wheels] if isinstance(wheels, list | tuple) else []
-    return files[0] if len(files) == 1 else f"{len(files)} wheels"
+    return files[0] if len(files) == 1 else f"{len(files)} wheels" if files else "none"

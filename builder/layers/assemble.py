@@ -1,12 +1,13 @@
 """Locked wheels into ordered layers, grouped by what changes together.
 
-1. A layer for each wheel over 20 MB, by name.
-2. One for all smaller wheels, under 100 MB: its largest members get layers of their own until
+1. One for the folders that any user may write to, the same in every image.
+2. A layer for each wheel over 20 MB, by name.
+3. One for all smaller wheels, under 100 MB: its largest members get layers of their own until
    it is.
-3. One for every ``.dist-info``, ``pyvenv.cfg`` and the links to Python. What patches change in a
+4. One for every ``.dist-info``, ``pyvenv.cfg`` and the links to Python. What patches change in a
    wheel lies in a small layer below it (``builder.patches.overlay``).
 
-A bump of one wheel changes its own layer, or the second, and the third. Each wheel is unpacked
+A bump of one wheel changes its own layer, or the shared one, and the last. Each wheel is unpacked
 and compiled once, into tars that stay in the store under the digest of what they depend on; a
 run that is killed goes on with the wheels that are missing.
 """
@@ -27,6 +28,7 @@ from builder.errors import LockError, UsageError, command
 from builder.fetch.wheels import FetchedWheels
 from builder.files import disk_errors, require_space
 from builder.layers.bytecode import BytecodeCompiler
+from builder.layers.contract import WRITABLE, WRITABLE_MODE
 from builder.layers.distinfo import Collision, find_collisions, owners
 from builder.layers.distinfo import requested as with_request
 from builder.layers.layer import ImageLayers, LayerKind, WheelLayers
@@ -79,8 +81,8 @@ def make_layers(wheels: FetchedWheels, base_python: str, store: Store, compiler:
                if (changed := overlay(layers, layout, compiler))}
     installed = [patched[layers.wheel.name][0] if layers.wheel.name in patched else layers
                  for layers in published]
-    image = ImageLayers(tuple(layers.files for layers in groups.own), shared,
-                        tuple(layer for _, layer in patched.values()),
+    image = ImageLayers(folders_layer(store), tuple(layers.files for layers in groups.own),
+                        shared, tuple(layer for _, layer in patched.values()),
                         _environment_layer(installed, frozenset(requested), layout, store))
     count = len(tuple(image))
     if count > LAYER_LIMIT:
@@ -221,6 +223,16 @@ def _shared_layer(groups: Groups, layout: Layout, store: Store) -> StoredLayer |
                  "collisions": [collision.line for collision in collisions]}
         found = _store_tar(key, files, facts, store)
         _warn(collisions)
+    return found
+
+
+def folders_layer(store: Store) -> StoredLayer:
+    """Return the layer of the writable folders, for images that run as any user."""
+    key = key_of("folders", sorted(WRITABLE), WRITABLE_MODE)
+    found = store.find_layer(key)
+    if found is None:
+        entries = [Folder(folder.lstrip("/"), WRITABLE_MODE) for folder in WRITABLE]
+        found = _store_tar(key, entries, {"kind": LayerKind.FOLDERS, "wheels": []}, store)
     return found
 
 

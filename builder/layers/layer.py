@@ -17,6 +17,7 @@ class LayerKind(StrEnum):
     METADATA = "metadata"  # the .dist-info of one wheel, which goes into the environment layer
     SHARED = "shared"  # the files of the small wheels
     OVERLAY = "overlay"  # what patches change in a wheel
+    FOLDERS = "folders"  # the folders that any user may write to; the same layer in every image
     ENVIRONMENT = "environment"  # every .dist-info, pyvenv.cfg and the links to Python
 
 
@@ -33,12 +34,14 @@ class WheelLayers:
 class ImageLayers:
     """The layers of an image, by kind; iterating goes from the lowest to the topmost."""
 
+    folders: StoredLayer
     wheels: tuple[StoredLayer, ...]
     shared: StoredLayer | None
     overlays: tuple[StoredLayer, ...]
     environment: StoredLayer
 
     def __iter__(self) -> Iterator[StoredLayer]:
+        yield self.folders
         yield from self.wheels
         if self.shared:
             yield self.shared

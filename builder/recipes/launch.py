@@ -12,6 +12,7 @@ import json
 import shlex
 from pathlib import Path
 
+from builder.layers import contract
 from builder.matrix.cells import Cell
 from builder.recipes.hub import hub_folder
 from builder.recipes.models import Recipe
@@ -20,8 +21,8 @@ from builder.workspace import cache_folder
 PORT = 8000
 MODEL_FOLDER = "/models"
 TEMPLATE_FILE = f"{MODEL_FOLDER}/chat_template.jinja"
-COMPILE_CACHE = "/var/cache/vllm"
-HUB_CACHE = "/root/.cache/huggingface"
+COMPILE_CACHE = contract.VLLM_CACHE
+HUB_CACHE = contract.HUB_CACHE
 
 
 def server_command(recipe: Recipe, cell: Cell, *, port: int = PORT) -> tuple[str, ...]:

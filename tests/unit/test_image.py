@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from builder import labels as label
 from builder.image import definition, dockerfile, environment, plan_image
+from builder.layers import contract
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell, expand
@@ -74,6 +77,22 @@ def test_cuda_cells_name_the_compiler_of_their_base() -> None:
 
 def test_cpu_cells_name_no_compiler() -> None:
     assert not {"CUDA_HOME", "TORCH_CUDA_ARCH_LIST"} & set(environment(CELLS["cpu"]))
+
+
+def test_nothing_needs_the_home_folder_of_root() -> None:
+    for cell in (CELLS["cpu"], CELLS["tf5"]):
+        env = environment(cell)
+        assert (env["HOME"], env["HF_HOME"]) == ("/tmp", "/cache/huggingface")
+        assert not [value for value in env.values() if "/root" in value]
+    lines = dockerfile(a_plan(), []).splitlines()
+    assert "WORKDIR /workspace" in lines
+    assert not [line for line in lines if line.startswith("ENTRYPOINT")]
+
+
+def test_other_writable_folders_make_another_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = a_plan().inputs
+    monkeypatch.setattr(contract, "WRITABLE", (*contract.WRITABLE, "/data"))
+    assert a_plan().inputs != before
 
 
 def test_the_dockerfile_only_adds_layers_in_order() -> None:

@@ -35,6 +35,13 @@ def test_the_order_of_entries_does_not_matter(tmp_path: Path) -> None:
     assert one.size == one.path.stat().st_size
 
 
+def test_a_folder_may_be_for_all(tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "x.tar", [Folder("shared/deep", 0o1777)])
+    with tarfile.open(tar.path) as archive:
+        assert [(item.name, item.mode) for item in archive] == [
+            ("shared", 0o755), ("shared/deep", 0o1777)]
+
+
 def test_members_are_normalised_and_have_their_folders(tmp_path: Path) -> None:
     tar = write_tar(tmp_path / "x.tar", ENTRIES)
     with tarfile.open(tar.path) as archive:

@@ -68,7 +68,7 @@ def test_a_layer_is_named_by_its_bytes_and_normalised(tmp_path: Path) -> None:
 
 
 def test_files_lie_where_an_installer_puts_them(tmp_path: Path) -> None:
-    shared, environment = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
+    _, shared, environment = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
     found = members(shared)
     assert f"{SITE}/alpha/__init__.py" in found
     assert "opt/sparkyard/share/alpha.txt" in found
@@ -81,7 +81,7 @@ def test_files_lie_where_an_installer_puts_them(tmp_path: Path) -> None:
 
 
 def test_record_lists_every_file_with_itsrecord_hash(tmp_path: Path) -> None:
-    shared, environment = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
+    _, shared, environment = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
     rows = read(environment, f"{SITE}/alpha-1.0.dist-info/RECORD").decode().splitlines()
     listed = {row.split(",")[0]: row.split(",")[1] for row in rows}
     assert listed["alpha/__init__.py"] == f"sha256={record_hash(ALPHA['alpha/__init__.py'])}"
@@ -90,7 +90,7 @@ def test_record_lists_every_file_with_itsrecord_hash(tmp_path: Path) -> None:
 
 
 def test_bytecode_is_checked_against_its_source(tmp_path: Path) -> None:
-    shared, _ = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
+    _, shared, _ = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
     tag = f"cpython-{MINOR.replace('.', '')}"
     data = read(shared, f"{SITE}/alpha/__pycache__/__init__.{tag}.pyc")
     assert struct.unpack("<I", data[4:8])[0] == 0b11  # PEP 552: hash-based, and checked
@@ -100,8 +100,18 @@ def test_bytecode_is_checked_against_its_source(tmp_path: Path) -> None:
 def test_a_large_wheel_has_its_own_layer(tmp_path: Path) -> None:
     large = make_wheel(tmp_path, "large", {"large/data.bin": bytes(21_000_000)})
     layers = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA), large)
-    assert [layer.facts["kind"] for layer in layers] == ["wheel", "shared", "environment"]
-    assert layers[0].facts["wheels"] == ["large-1.0-py3-none-any.whl"]
+    assert [layer.facts["kind"] for layer in layers] == [
+        "folders", "wheel", "shared", "environment"]
+    assert layers[1].facts["wheels"] == ["large-1.0-py3-none-any.whl"]
+
+
+def test_any_user_may_write_to_the_folders_of_every_image(tmp_path: Path) -> None:
+    first, *_ = build(tmp_path / "s", make_wheel(tmp_path, "alpha", ALPHA))
+    other, *_ = build(tmp_path / "o", make_wheel(tmp_path, "beta", {"beta.py": b""}))
+    assert first.digest == other.digest
+    assert [(name, oct(item.mode)) for name, item in members(first).items()] == [
+        ("cache", "0o1777"), ("cache/huggingface", "0o1777"), ("cache/runtime", "0o1777"),
+        ("workspace", "0o1777")]
 
 
 @pytest.mark.parametrize("member", [

@@ -15,15 +15,16 @@ def layer(kind: str) -> StoredLayer:
 
 
 def test_the_environment_is_on_top_and_overlays_below_it() -> None:
-    image = ImageLayers((layer("wheel"),), layer("shared"), (layer("overlay"),),
+    image = ImageLayers(layer("folders"), (layer("wheel"),), layer("shared"), (layer("overlay"),),
                         layer("environment"))
     assert [kind_of(item) for item in image] == [
-        LayerKind.WHEEL, LayerKind.SHARED, LayerKind.OVERLAY, LayerKind.ENVIRONMENT]
+        LayerKind.FOLDERS, LayerKind.WHEEL, LayerKind.SHARED, LayerKind.OVERLAY,
+        LayerKind.ENVIRONMENT]
 
 
 def test_an_image_of_large_wheels_alone_has_no_shared_layer() -> None:
-    image = ImageLayers((layer("wheel"),), None, (), layer("environment"))
-    assert [item.digest for item in image] == ["wheel", "environment"]
+    image = ImageLayers(layer("folders"), (layer("wheel"),), None, (), layer("environment"))
+    assert [item.digest for item in image] == ["folders", "wheel", "environment"]
 
 
 def test_a_kind_that_nobody_makes_is_refused() -> None:

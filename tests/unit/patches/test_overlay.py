@@ -28,9 +28,10 @@ TAG = f"cpython-{MINOR.replace('.', '')}"
 def test_a_change_is_a_small_layer_over_the_wheels_own(tmp_path: Path) -> None:
     published = patched(tmp_path / "0", diff("vllm/none.py", None, "X = 1\n"))[1]
     result, layers = patched(tmp_path / "1", CHANGE)
-    assert [layer.facts["kind"] for layer in layers] == ["wheel", "overlay", "environment"]
-    assert layers[0].digest == published[0].digest
-    assert layers[1].size < 20_000
+    assert [layer.facts["kind"] for layer in layers] == [
+        "folders", "wheel", "overlay", "environment"]
+    assert layers[1].digest == published[1].digest
+    assert layers[2].size < 20_000
     assert result.versions == {"vllm": "1.0+sy.7"}
     files = image(layers)
     assert files["vllm/__init__.py"] == b"WORD = 'new'\n"
@@ -69,7 +70,7 @@ def test_the_second_run_finds_the_overlay_in_the_store(tmp_path: Path) -> None:
     again = patched(tmp_path, CHANGE)[1]
     assert [layer.path for layer in first] == [layer.path for layer in again]
     other = patched(tmp_path, CHANGE.replace(b"'new'", b"'newer'"))[1]
-    assert other[1].digest != first[1].digest
+    assert other[2].digest != first[2].digest
 
 
 def test_a_module_that_is_no_python_any_more_stops_the_build(tmp_path: Path) -> None:
