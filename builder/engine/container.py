@@ -41,7 +41,8 @@ class RunSpec:
     ``mounts`` are (host path, path in the container), bind-mounted read-only; ``writable_mounts``
     may be written to. ``forwarded_env`` names variables of this process whose values (tokens) must
     not appear on a command line. ``ports`` are container ports, each published on a free port of
-    127.0.0.1.
+    127.0.0.1. ``read_only`` is of the root file system; ``tmpfs`` lies over it, each as
+    ``/folder:options``.
     """
 
     image: str
@@ -60,6 +61,10 @@ class RunSpec:
     shm_size: str | None = None
     gpus: str | None = None
     interactive: bool = False
+    ipc: str | None = None
+    read_only: bool = False
+    no_new_privileges: bool = False
+    tmpfs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,7 @@ def create_options(spec: RunSpec) -> list[str]:
     words = ["--label", f"{label.RUN}={own_name()}", "--pull", "never"]
     single = {"--platform": spec.platform, "--network": spec.network, "--gpus": spec.gpus,
               "--entrypoint": spec.entrypoint, "--workdir": spec.workdir, "--user": spec.user,
-              "--shm-size": spec.shm_size}
+              "--shm-size": spec.shm_size, "--ipc": spec.ipc}
     for flag, value in single.items():
         words += [flag, value] if value is not None else []
     words += [word for key, value in spec.env.items() for word in ("--env", f"{key}={value}")]
@@ -224,6 +229,9 @@ def create_options(spec: RunSpec) -> list[str]:
         words += ["--mount", f"type=bind,src={source},dst={target},readonly"]
     for source, target in spec.writable_mounts:
         words += ["--mount", f"type=bind,src={source},dst={target}"]
+    words += [word for folder in spec.tmpfs for word in ("--tmpfs", folder)]
+    words += ["--read-only"] if spec.read_only else []
+    words += ["--security-opt", "no-new-privileges"] if spec.no_new_privileges else []
     for port in spec.ports:
         words += ["--publish", f"127.0.0.1::{port}"]
     return [*words, *(["--interactive"] if spec.interactive else [])]

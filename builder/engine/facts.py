@@ -50,6 +50,7 @@ class ImageFacts:
     platform: str
     created: str
     env: Mapping[str, str]
+    entrypoint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def _image(entry: Mapping[str, Any]) -> ImageFacts:
         labels=dict(config.get("Labels") or {}), repo_tags=tuple(entry.get("RepoTags") or ()),
         repo_digests=tuple(entry.get("RepoDigests") or ()), size=int(entry["Size"]),
         platform=f"{entry['Os']}/{entry['Architecture']}", created=str(entry.get("Created", "")),
-        env={key: value for key, _, value in pairs})
+        env={key: value for key, _, value in pairs},
+        entrypoint=tuple(config.get("Entrypoint") or ()))
 
 
 def read_layers(text: str) -> tuple[RemoteLayer, ...]:

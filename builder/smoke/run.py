@@ -15,6 +15,7 @@ from builder.record.check import Check, OnCheck, Status
 from builder.record.models import KnownFailure, Record
 from builder.record.writer import RecordWriter
 from builder.smoke.agreement import NAME, agreement
+from builder.smoke.contract import check_contract
 from builder.smoke.levels import generate, look
 from builder.smoke.models import KeptLog, Observations, Run
 from builder.smoke.server import serve_and_ask
@@ -45,6 +46,7 @@ def _run_level(run: Run, observed: Observations, on_check: OnCheck) -> None:
         generate(run, observed.log, on_check)
     else:
         on_check(_gate_agrees(run, look(run, observed.log, on_check)))
+        check_contract(run, observed.log, on_check)
 
 
 def _gate_agrees(run: Run, checks: Sequence[Check]) -> Check:

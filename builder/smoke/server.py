@@ -9,6 +9,7 @@ from builder import console
 from builder.engine.client import Container, RunSpec
 from builder.recipes.launch import (
     COMPILE_CACHE,
+    HUB_CACHE,
     PORT,
     TEMPLATE_FILE,
     host_folders,
@@ -103,8 +104,10 @@ def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents
         copies += ((folder, _loaded(recipe)),)
     inside = {served_path(recipe): _loaded(recipe), TEMPLATE_FILE: TEMPLATE}
     command = tuple(inside.get(word, word) for word in server_command(recipe, cell))
-    environment = {**recipe.environment, **({"VLLM_CACHE_ROOT": COMPILE_CACHE} if cell.is_cuda
-                                            else {})}
+    # For an image that is not ours, too: the mounts are of no use to a server that looks elsewhere.
+    environment = {**recipe.environment,
+                   **({"VLLM_CACHE_ROOT": COMPILE_CACHE} if cell.is_cuda else {}),
+                   **({"HF_HOME": HUB_CACHE} if recipe.model.repository else {})}
     return running(run.engine, RunSpec(
         run.reference, command, platform=cell.platform, env=environment, ports=(PORT,),
         shm_size="1g", copies=copies, writable_mounts=host_folders(recipe, cell),
