@@ -88,7 +88,7 @@ def test_a_build_whose_image_is_not_there_afterwards_is_an_error(
     for stage in ("_gate_closure", "remember"):
         monkeypatch.setattr(module, stage, lambda *_: None)
     layer = StoredLayer(digest="0" * 64, size=1, path=Path(), facts={})
-    monkeypatch.setattr(module, "cell_layers", lambda *_: ImageLayers((), None, (), layer))
+    monkeypatch.setattr(module, "cell_layers", lambda *_: ImageLayers(layer, (), None, (), layer))
     monkeypatch.setattr(module, "_bake", lambda *_: 0)
     with pytest.raises(EngineError, match="does not have its image") as caught:
         build(workspace, workspace.cells[0], Ready())
