@@ -31,7 +31,7 @@ from builder.store.content_store import Store
 
 def test_a_deletion_repacks_the_wheel(tmp_path: Path) -> None:
     result, layers = patched(tmp_path, CHANGE + DELETE)
-    assert [layer.facts["kind"] for layer in layers] == ["wheel", "environment"]
+    assert [layer.facts["kind"] for layer in layers] == ["folders", "wheel", "environment"]
     assert result.wheels.lock.wheels[0].version == "1.0+sy.7"
     files = image(layers)
     assert not any("kept" in name for name in files)
@@ -51,7 +51,7 @@ def test_a_series_that_is_all_upstream_changes_nothing(tmp_path: Path) -> None:
                                                 "vllm/added.py": b"ADDED = 1\n"})
     assert result.versions == {}
     assert "already upstream" in result.warnings[0]
-    assert len(layers) == 2
+    assert len(layers) == 3
 
 
 def test_patches_for_a_wheel_that_is_not_there(tmp_path: Path) -> None:

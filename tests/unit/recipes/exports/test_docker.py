@@ -40,10 +40,10 @@ def test_a_gpu_server_gets_the_gpu_the_hub_and_its_compile_cache() -> None:
     assert found[found.index("--gpus") + 1] == "all"
     assert found[found.index("--shm-size") + 1] == "16g"
     assert "HF_HOME=/cache/huggingface" in found
-    assert "VLLM_CACHE_ROOT=/var/cache/vllm" in found
+    assert "VLLM_CACHE_ROOT=/cache/runtime/vllm" in found
     mounts = [found[at + 1] for at, word in enumerate(found) if word == "-v"]
     assert any(mount.endswith(":/cache/huggingface") for mount in mounts)
-    assert any(mount.endswith(f"/vllm/{recipe.name}-{launch_key(recipe, cell)}:/var/cache/vllm")
+    assert any(mount.endswith(f"/vllm/{recipe.name}-{launch_key(recipe, cell)}:/cache/runtime/vllm")
                for mount in mounts)
 
 
