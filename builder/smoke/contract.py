@@ -92,7 +92,7 @@ def launch_spec(run: Run, *, read_only: bool = False) -> RunSpec:
     return RunSpec(
         run.reference, ("sleep", "infinity"), platform=run.cell.platform,
         env={**ENVIRONMENT, "HOME": "/tmp"},  # noqa: S108 - in the container
-        entrypoint="", network="none", user=f"{USER}:{USER}", shm_size="1g", ipc="shareable",
+        entrypoint="", network="none", user=f"{USER}:{USER}", shm_size="32g", ipc="shareable",
         no_new_privileges=True, read_only=read_only,
         tmpfs=TMPFS if read_only else ())
 

@@ -16,7 +16,8 @@ def test_published_images_are_found_again_by_these_names() -> None:
         "INPUTS": "org.sparkyard.inputs", "CELL": "org.sparkyard.cell",
         "LOCK": "org.sparkyard.lock", "STATUS": "org.sparkyard.status",
         "PATCHES": "org.sparkyard.patches", "PATCHED": "org.sparkyard.patched.",
-        "VERSION": "org.sparkyard.version.", "RUN": "org.sparkyard.run"}
+        "NCCL": "org.sparkyard.nccl.sha256", "VERSION": "org.sparkyard.version.",
+        "RUN": "org.sparkyard.run"}
 
 
 def test_no_label_is_inside_the_name_space_of_another() -> None:

@@ -82,7 +82,7 @@ def test_a_command_that_cannot_start_or_does_not_end_is_told(error: Exception, d
 
 def test_the_options_are_those_of_sparkrun() -> None:
     words = " ".join(create_options(launch_spec(a_run(OneEngine()))))
-    for option in ("--user 12345:12345", "--env HOME=/tmp", "--ipc shareable", "--shm-size 1g",
+    for option in ("--user 12345:12345", "--env HOME=/tmp", "--ipc shareable", "--shm-size 32g",
                    "--security-opt no-new-privileges"):
         assert option in words
     assert "--read-only" not in words

@@ -5,15 +5,10 @@ from __future__ import annotations
 import getpass
 import hashlib
 import os
-import sys
 from pathlib import Path
 
-import pytest
-
-from builder.smoke import levels
-
-sys.path.insert(0, str(Path(levels.__file__).parent / "inside"))
 import contract
+import pytest
 import results
 
 
