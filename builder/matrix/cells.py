@@ -30,6 +30,7 @@ from builder.matrix.models import (
     axis_slugs,
 )
 from builder.matrix.patch import Patch
+from builder.matrix.promotion import Promotion
 from builder.model import Frozen
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
@@ -61,6 +62,7 @@ class Cell(Frozen):
     patches: Mapping[str, Patch] = Field(default_factory=dict)
     blocked: Blocked | None
     lean: bool = False
+    promote: Promotion | None = None
 
     @property
     def machine(self) -> str:
@@ -168,6 +170,7 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
         patches=_patches(matrix, name, "-".join([name, *differing])), lean=image.lean,
+        promote=image.promote or matrix.promote,
     )
 
 

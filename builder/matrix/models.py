@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from builder import specifiers
 from builder.matrix.patch import Patch
+from builder.matrix.promotion import Promotion
 from builder.model import (
     Frozen,
     ImageName,
@@ -133,6 +134,7 @@ class Image(Frozen):
     ``transformers5`` (what a ``tf5`` tag says). ``requires`` adds requirements, ``leave_out``
     names packages that must not enter the closure; ``indexes`` names the upstream indexes that
     its packages come from. ``lean`` leaves out of the wheels what ``gpu`` can never run.
+    ``promote`` is the policy of its moving tags, in place of the matrix's own.
     """
 
     description: str = ""
@@ -152,10 +154,11 @@ class Image(Frozen):
     promises: tuple[Literal["gemma4", "transformers5"], ...] = ()
     exclude: tuple[Combination, ...] = ()
     include: tuple[Combination, ...] = ()
+    promote: Promotion | None = None
 
 
 class Matrix(Frozen):
-    """The whole of ``matrix.toml``."""
+    """The whole of ``matrix.toml``; ``promote`` is the policy of moving tags without their own."""
 
     schema_version: Literal[1] = Field(alias="schema")
     registry: Registry
@@ -164,6 +167,7 @@ class Matrix(Frozen):
     images: dict[Name, Image]
     patches: dict[Name, Patch] = Field(default_factory=dict)
     blocked: tuple[Blocked, ...] = ()
+    promote: Promotion | None = None
 
 
 def axis_slugs(image: Image, axis: str) -> list[str]:

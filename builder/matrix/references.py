@@ -17,6 +17,7 @@ from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
 from builder.matrix.models import AXES, MOST_CELLS, as_names, as_values
+from builder.matrix.promotion import GPU_HARDWARE
 
 Table = Mapping[str, Any]
 Place = tuple[str | int, ...]
@@ -36,6 +37,7 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
             yield from _wrong_indexes(here, image, indexes)
             yield from _wrong_axes(here, image)
             yield from _wrong_choices(here, image, bases)
+            yield from _wrong_promotion(here, image, _table(raw, "promote"))
     for number, block in enumerate(_list(raw.get("blocked"))):
         for glob in _texts(_table(block).get("images")):
             if not any(fnmatchcase(name, glob) for name in images):
@@ -143,6 +145,18 @@ def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
     if not specifiers.is_specifier(wanted):
         yield Problem(dotted(where), f"{wanted!r} is neither a version nor a version specifier, "
                       "nor the name of one of the axis' values")
+
+
+def _wrong_promotion(here: Place, image: Table, common: Table) -> Iterator[Problem]:
+    """Refuse evidence of other hardware than the GPU that an image is made for."""
+    needed, own = GPU_HARDWARE.get(str(image.get("gpu"))), _table(image, "promote")
+    where: Place = (*here, "promote") if own else ("promote",)
+    for other in _texts((own or common).get("hardware")):
+        if needed and other != needed:
+            yield Problem(dotted((*where, "hardware")),
+                          f'a record of "{other}" proves nothing about {image.get("gpu")}, which '
+                          f"{dotted(here)} is made for", f'name "{needed}" alone; other records '
+                          f"may count in {dotted((*where, 'unverified'))}")
 
 
 def _choice(raw: Any) -> list[tuple[str, str]]:

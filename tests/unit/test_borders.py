@@ -58,6 +58,7 @@ ORDER = (
     "recipes",
     "image",
     "record",
+    "promotion",
     "doctor",
     "diagnosis",
     "smoke",

@@ -55,3 +55,20 @@ def test_each_wrong_choice_is_at_its_key(change: dict[str, Any], where: str) -> 
     raw = small()
     raw["images"]["tf5"] |= change
     assert where in places(raw)
+
+
+def test_a_gpu_image_is_promoted_on_records_of_that_gpu_alone() -> None:
+    raw = small()
+    raw["images"]["tf5"]["promote"] = {"level": "2", "hardware": ["gb10", "cpu"]}
+    raw["images"]["cpu"]["promote"] = {"level": "2", "hardware": ["cpu"]}
+    assert places(raw) == {
+        "images.tf5.promote.hardware": 'a record of "cpu" proves nothing about sm_121, which '
+                                       "images.tf5 is made for"}
+
+
+def test_the_common_policy_is_one_for_gpu_images_too() -> None:
+    raw = small()
+    raw["promote"] = {"level": "2", "hardware": ["cpu"]}
+    assert list(places(raw)) == ["promote.hardware"]
+    raw["images"]["tf5"]["promote"] = {"level": "2", "hardware": ["gb10"]}
+    assert places(raw) == {}

@@ -1,0 +1,42 @@
+"""What an image must have shown before its moving tag points at it: level, hardware, recipes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from builder.model import Frozen, Name
+
+Hardware = Literal["gb10", "gpu", "cpu", "emulated"]
+SmokeLevel = Literal["1a", "1b", "2"]
+LEVELS: tuple[SmokeLevel, ...] = ("1a", "1b", "2")
+GPU_HARDWARE = {"sm_121": "gb10"}  # of an image's ``gpu``: what alone is evidence for its own tag
+
+
+class Requirement(Frozen):
+    """The records that an image needs: a level or a higher one, on hardware that counts.
+
+    With ``recipes``, each of them needs a record of its own; without, one record is enough.
+    """
+
+    level: SmokeLevel
+    hardware: tuple[Hardware, ...] = Field(min_length=1)
+    recipes: tuple[Name, ...] = ()
+
+
+class IgnoredRecord(Frozen):
+    """A record that says fail and does not count, and why: a fault of the machine, say."""
+
+    record: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    reason: str = Field(min_length=1)
+
+
+class Promotion(Requirement):
+    """The policy of a moving tag; ``unverified`` that of ``<cell>-unverified``, where it has one.
+
+    ``ignored`` are records that say fail and do not count.
+    """
+
+    unverified: Requirement | None = None
+    ignored: tuple[IgnoredRecord, ...] = ()

@@ -1,0 +1,137 @@
+"""What proves that an image passed: records that are attached to its manifest, read and checked.
+
+A record counts for one image only: it names the manifest's digest, or the digest of the
+configuration that this manifest holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from builder.errors import NetworkError, UsageError, VerdictError, command
+from builder.limits import RECORD_BYTES
+from builder.matrix.promotion import LEVELS, Promotion, Requirement
+from builder.record.models import Record
+from builder.record.reader import parse_json, record_of
+from builder.registry.repository import Manifest, Repository
+
+RECORD_TYPE = "application/vnd.sparkyard.record.v3+json"
+ATTACHED_NOTES = ("cell", "level", "recipe", "where", "verdict", "started")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of one manifest, and why others that are attached do not count."""
+
+    manifest: Manifest
+    records: tuple[Record, ...]
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The manifest that may be promoted, and the digests of the records that prove it."""
+
+    manifest: Manifest
+    records: tuple[str, ...]
+
+
+def attach_record(repository: Repository, manifest: Manifest, record: Record) -> str:
+    """Attach a record to the manifest that it is about; raises VerdictError for another one."""
+    if not is_about(record, manifest):
+        raise VerdictError("this record is about another image", where=record.image_id,
+                           next_step=f"make one of this image: {command('smoke', record.cell)}")
+    document = record.document()
+    data = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    notes = {f"org.sparkyard.record.{name}": str(document[name]) for name in ATTACHED_NOTES}
+    return repository.attach(manifest, RECORD_TYPE, data, {
+        **notes, "org.sparkyard.record.digest": record.digest}, "record.json")
+
+
+def is_about(record: Record, manifest: Manifest) -> bool:
+    """Say whether a record was made with this very image."""
+    named = record.image_digest == manifest.digest
+    return named or (bool(manifest.config) and record.image_id == manifest.config)
+
+
+def gather(repository: Repository, digest: str) -> Evidence:
+    """Read every record that is attached to a manifest; raises VerdictError where it is gone."""
+    manifest = repository.manifest(digest)
+    if manifest is None:
+        raise VerdictError("the registry does not have this image", where=f"{repository.name}@"
+                           f"{digest}", next_step=f"push it: {command('push', 'CELL')}")
+    records, refused = [], []
+    for artifact in repository.referrers(digest, RECORD_TYPE):
+        try:
+            records.append(_record(repository.attached(artifact, digest), manifest))
+        except (UsageError, ValueError) as error:
+            refused.append(f"{artifact.digest[:19]}: {getattr(error, 'what', error)}")
+        except NetworkError as error:
+            if "other bytes" not in error.what:
+                raise
+            refused.append(f"{artifact.digest[:19]}: {error.what.splitlines()[0]}")
+    return Evidence(manifest, tuple(records), tuple(refused))
+
+
+def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion) -> Proof:
+    """Return the proof that the image passed what is needed; raises VerdictError with the gaps.
+
+    One record that says fail is enough to refuse, whatever the times in the records say: clocks
+    go wrong, and an image that failed once and passed once is not reliable.
+    """
+    ignored = {entry.record for entry in policy.ignored}
+    counted = [record for record in evidence.records
+               if record.cell == cell and record.level != "bench" and record.is_conclusive]
+    failed = [record for record in counted if not record.passed and record.digest not in ignored
+              and (not needed.recipes or record.recipe in needed.recipes)]
+    good = [record for record in counted if record.passed and _is_enough(record, needed)]
+    missing = [recipe for recipe in needed.recipes
+               if recipe not in {record.recipe for record in good}]
+    gaps = [*(f"a record says fail: {describe(record)}" for record in failed),
+            *(f"no passing record of recipe {recipe}" for recipe in missing)]
+    if not good and not missing:
+        gaps.append("no passing record")
+    if gaps:
+        raise _unproven(evidence, cell, needed, counted, gaps)
+    return Proof(evidence.manifest, tuple(sorted(
+        record.digest for record in good
+        if not needed.recipes or record.recipe in needed.recipes)))
+
+
+def describe(record: Record) -> str:
+    """Return one record in a few words."""
+    return f"level {record.level}, {record.where}, {record.recipe}, {record.started}"
+
+
+def demand(needed: Requirement) -> str:
+    """Return what is needed in words."""
+    recipes = f" with {', '.join(needed.recipes)}" if needed.recipes else ""
+    return f"level {needed.level} on {' or '.join(needed.hardware)}{recipes}"
+
+
+def _record(data: bytes | None, manifest: Manifest) -> Record:
+    if data is None or len(data) > RECORD_BYTES:
+        raise ValueError("it is missing, too long, or of another image")
+    record = record_of(parse_json(data), "attached record")
+    if not is_about(record, manifest):
+        raise ValueError("it is a record of another image")
+    return record
+
+
+def _is_enough(record: Record, needed: Requirement) -> bool:
+    return (record.level in LEVELS[LEVELS.index(needed.level):]
+            and record.where in needed.hardware)
+
+
+def _unproven(evidence: Evidence, cell: str, needed: Requirement, counted: Sequence[Record],
+              gaps: Iterable[str]) -> VerdictError:
+    there = [f"attached: {describe(record)}, {record.verdict}" for record in counted]
+    refused = [f"does not count: {reason}" for reason in evidence.refused]
+    head = f"this image has not shown what its tag needs ({demand(needed)})"
+    smoke = command("smoke", cell, "--level", needed.level)
+    return VerdictError("\n  ".join([head, *gaps, *there, *refused]),
+                        where=evidence.manifest.digest,
+                        next_step=f"make a record ({smoke}) and attach it "
+                        f"({command('push', cell)})")

@@ -1,0 +1,42 @@
+"""The policy of moving tags: every error at once; a cell has its image's or the common one."""
+
+from __future__ import annotations
+
+import pytest
+from matrices import small
+
+from builder.errors import ConfigError
+from builder.matrix.cells import expand
+from builder.matrix.load import parse_matrix
+
+
+def test_an_images_own_policy_comes_before_the_common_one() -> None:
+    raw = small()
+    raw["promote"] = {"level": "2", "hardware": ["gb10"],
+                      "unverified": {"level": "1a", "hardware": ["cpu"]}}
+    raw["images"]["cpu"]["promote"] = {"level": "1b", "hardware": ["cpu"], "recipes": ["tiny"]}
+    cells = {cell.id: cell.promote for cell in expand(parse_matrix(raw))}
+    cpu, tf5 = cells["cpu"], cells["tf5"]
+    assert cpu is not None
+    assert (cpu.level, cpu.recipes, cpu.unverified) == ("1b", ("tiny",), None)
+    assert tf5 is not None
+    assert tf5.unverified is not None
+    assert (tf5.hardware, tf5.unverified.level) == (("gb10",), "1a")
+
+
+def test_a_policy_changes_no_lock() -> None:
+    raw = small()
+    before = [cell.intent_digest for cell in expand(parse_matrix(raw))]
+    raw["promote"] = {"level": "2", "hardware": ["gb10"]}
+    assert [cell.intent_digest for cell in expand(parse_matrix(raw))] == before
+
+
+def test_all_errors_of_a_policy_come_at_once() -> None:
+    raw = small()
+    raw["promote"] = {"level": "3", "hardware": [], "recipe": ["x"],
+                      "ignored": [{"record": "sha256:1", "reason": ""}]}
+    with pytest.raises(ConfigError) as caught:
+        parse_matrix(raw)
+    assert {problem.where for problem in caught.value.problems} == {
+        "promote.level", "promote.hardware", "promote.recipe", "promote.ignored.0.record",
+        "promote.ignored.0.reason"}

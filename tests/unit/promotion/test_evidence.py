@@ -1,0 +1,127 @@
+"""What proves that an image passed: its own records, unaltered, of the right level and hardware."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builder.errors import VerdictError
+from builder.matrix.promotion import IgnoredRecord, Promotion, Requirement
+from builder.promotion.evidence import (
+    RECORD_TYPE,
+    attach_record,
+    demand,
+    gather,
+    is_about,
+    prove,
+)
+from builder.record.check import Status
+from builder.record.models import Record
+from builder.registry.repository import Manifest, Repository
+from tests.unit.fake_repository import Memory, of_image, put_image, repository
+from tests.unit.record.test_models import SPARK, a_record
+
+CPU = Promotion(level="2", hardware=("cpu",))
+
+
+@pytest.fixture
+def there() -> Repository:
+    return repository(Memory())
+
+
+@pytest.fixture
+def image(there: Repository) -> Manifest:
+    return put_image(there.client._memory, "image")  # type: ignore[attr-defined]
+
+
+def refusal(there: Repository, image: Manifest, policy: Promotion = CPU,
+            needed: Requirement | None = None) -> str:
+    with pytest.raises(VerdictError) as caught:
+        prove(gather(there, image.digest), "cpu", needed or policy, policy)
+    return caught.value.what
+
+
+def attach(there: Repository, image: Manifest, *records: Record) -> None:
+    for record in records:
+        attach_record(there, image, of_image(record, image))
+
+
+def test_a_passing_record_of_this_image_is_a_proof(there: Repository, image: Manifest) -> None:
+    attach(there, image, a_record())
+    proof = prove(gather(there, image.digest), "cpu", CPU, CPU)
+    assert proof.manifest.digest == image.digest
+    assert proof.records == (of_image(a_record(), image).digest,)
+
+
+def test_a_record_may_name_the_manifest_or_the_configuration(image: Manifest) -> None:
+    assert is_about(of_image(a_record(), image), image)
+    assert is_about(a_record().model_copy(update={"image_digest": image.digest}), image)
+    assert not is_about(a_record(), image)
+
+
+def test_a_record_of_another_image_is_not_attached(there: Repository, image: Manifest) -> None:
+    with pytest.raises(VerdictError, match="another image"):
+        attach_record(there, image, a_record())
+
+
+def test_no_record_a_lower_level_another_cell_and_a_benchmark_are_no_proof(
+        there: Repository, image: Manifest) -> None:
+    assert "no passing record" in refusal(there, image)
+    attach(there, image, a_record(level="1a"), a_record(level="bench"),
+           a_record().model_copy(update={"cell": "tf5"}))
+    assert "attached: level 1a, cpu, tiny" in refusal(there, image)
+
+
+def test_a_cpu_record_is_none_of_a_gb10_and_a_gb10s_is(there: Repository, image: Manifest) -> None:
+    spark = Promotion(level="2", hardware=("gb10",),
+                      unverified=Requirement(level="1a", hardware=("cpu",)))
+    attach(there, image, a_record())
+    assert demand(spark) in refusal(there, image, spark)
+    assert spark.unverified is not None
+    assert prove(gather(there, image.digest), "cpu", spark.unverified, spark).records
+    attach(there, image, a_record().model_copy(update={"gpus": (SPARK,)}))
+    assert prove(gather(there, image.digest), "cpu", spark, spark).records
+
+
+def test_one_failing_record_refuses_whatever_the_clocks_say(
+        there: Repository, image: Manifest) -> None:
+    attach(there, image, a_record(Status.FAIL, started="2019-01-01T00:00:00Z"), a_record())
+    assert "a record says fail" in refusal(there, image)
+    failing = of_image(a_record(Status.FAIL, started="2019-01-01T00:00:00Z"), image)
+    ignoring = CPU.model_copy(update={"ignored": (
+        IgnoredRecord(record=failing.digest, reason="the disk was full"),)})
+    assert prove(gather(there, image.digest), "cpu", ignoring, ignoring).records
+
+
+def test_each_named_recipe_needs_its_record(there: Repository, image: Manifest) -> None:
+    both = CPU.model_copy(update={"recipes": ("tiny", "large")})
+    attach(there, image, a_record())
+    assert "no passing record of recipe large" in refusal(there, image, both)
+    attach(there, image, a_record().model_copy(update={"recipe": "large"}))
+    assert len(prove(gather(there, image.digest), "cpu", both, both).records) == 2
+
+
+def test_altered_records_and_those_of_others_say_why_they_do_not_count(
+        there: Repository, image: Manifest) -> None:
+    document = of_image(a_record(Status.FAIL), image).document()
+    there.attach(image, RECORD_TYPE, json.dumps({**document, "verdict": "pass"}).encode(), {}, "r")
+    there.attach(image, RECORD_TYPE, json.dumps(a_record().document()).encode(), {}, "r")
+    there.attach(image, RECORD_TYPE, b"no json", {}, "r")
+    said = refusal(there, image)
+    for reason in ("altered after it was written", "of another image", "does not count"):
+        assert reason in said
+
+
+def test_damaged_bytes_of_a_record_do_not_count(there: Repository, image: Manifest) -> None:
+    memory: Memory = there.client._memory  # type: ignore[attr-defined]
+    before = set(memory.blobs)
+    attach(there, image, a_record())
+    record = max(set(memory.blobs) - before, key=lambda digest: len(memory.blobs[digest]))
+    memory.blobs[record] = memory.blobs[record].replace(b"pass", b"fail")
+    assert "the registry gives other bytes" in refusal(there, image)
+
+
+def test_an_image_that_is_gone_is_said(there: Repository) -> None:
+    with pytest.raises(VerdictError, match="does not have this image"):
+        gather(there, "sha256:" + "0" * 64)
