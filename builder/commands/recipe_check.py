@@ -1,0 +1,148 @@
+"""``sparkyard recipe check``: recipes judged before anything starts, and the tables behind it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from builder import console
+from builder.errors import LockError, UsageError, command
+from builder.locking.lock import Lock, load_for
+from builder.matrix.cells import Cell
+from builder.recipes import reported
+from builder.recipes.check import Finding, Vllms, check
+from builder.recipes.load import load_recipe, recipe_names
+from builder.recipes.memory import GIB, Estimate
+from builder.recipes.memory_check import check_memory, summary
+from builder.recipes.models import Recipe
+from builder.recipes.roofline import lines, load_figures
+from builder.recipes.rules import Severity
+from builder.store.content_store import Store
+from builder.workspace import Workspace
+
+ROOFLINE = ("model", "weights", "Sparks", "bound tok/s", "published", "error", "verdict", "source")
+MEMORY = ("model", "on", "vLLM", "figure", "estimated", "reported", "error", "source")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A recipe on a cell: what is wrong with it, and what it takes where that is known."""
+
+    recipe: Recipe
+    cell: Cell
+    findings: tuple[Finding, ...]
+    memory: Estimate | None
+
+    @property
+    def errors(self) -> int:
+        """Return how many of the findings are errors."""
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+def add_check(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
+              ) -> argparse.ArgumentParser:
+    """Add ``recipe check``."""
+    parser = verbs.add_parser(
+        "check", help="judge recipes before anything starts: flags, environment, log patterns, "
+                      "known bad settings, memory",
+        description="Needs neither a GPU nor a network: flags, environment variables and log "
+                    "messages are read from the sources of the locked vLLM wheel, which must be "
+                    "fetched. Ends with code 1 where a recipe has an error.")
+    parser.add_argument("recipes", metavar="RECIPE", nargs="*",
+                        help="names of recipes (default: all)")
+    parser.add_argument("--cell", metavar="CELL",
+                        help="the cell to run on (default: the first locked cell of the image)")
+    tables = parser.add_mutually_exclusive_group()
+    tables.add_argument("--roofline", action="store_true",
+                        help="show the published decode speeds of Gemma 4 beside what the "
+                             "memory bus of a Spark allows, and judge no recipe")
+    tables.add_argument("--memory", action="store_true",
+                        help="show the memory that servers reported beside the estimate, and "
+                             "judge no recipe")
+    return parser
+
+
+def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
+    """Judge the recipes; 1 where one has an error."""
+    if args.roofline:
+        return _table(ROOFLINE, lines(load_figures()), as_json=args.json)
+    if args.memory:
+        return _table(MEMORY, reported.lines(workspace.root), as_json=args.json)
+    recipes = [load_recipe(workspace.root, name)
+               for name in args.recipes or recipe_names(workspace.root)]
+    locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
+    vllms = Vllms(Store(workspace.cache), locks)
+    judged = [_judge(workspace, recipe, args.cell, vllms) for recipe in recipes]
+    if args.json:
+        console.document([_document(one) for one in judged])
+    else:
+        console.out("\n".join(line for one in judged for line in _verdict(one)))
+    return int(any(one.errors for one in judged))
+
+
+def _judge(workspace: Workspace, recipe: Recipe, wanted: str | None, vllms: Vllms) -> Judged:
+    cell, lock = recipe_cell(workspace, recipe, wanted)
+    findings = check(recipe, cell, lock, vllms)
+    try:
+        memory, more = check_memory(workspace.root, recipe, cell, lock, vllms)
+    except LockError:
+        memory, more = None, []  # a wheel that cannot be read is a finding of check already
+    return Judged(recipe, cell, tuple(sorted(
+        [*findings, *more], key=lambda finding: finding.severity is not Severity.ERROR)), memory)
+
+
+def _table(columns: Sequence[str], found: Iterator[list[str]], *, as_json: bool) -> int:
+    """Show figures of others beside what is expected; they are facts, and no verdict."""
+    rows = list(found)
+    if as_json:
+        console.document([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        console.table("", columns, rows)
+    return 0
+
+
+def _document(one: Judged) -> dict[str, Any]:
+    memory = one.memory
+    return {"recipe": one.recipe.name, "cell": one.cell.id,
+            "findings": [finding.model_dump(mode="json") for finding in one.findings],
+            "memory": memory and {
+                "weights_gib": round(memory.weights / GIB, 3),
+                "share_gib": round(memory.share / GIB, 3),
+                "kv_cache_gib": round(memory.cache / GIB, 3), "kv_cache_tokens": memory.tokens,
+                "bytes_a_token": round(memory.pool.token_bytes),
+                "requests_of_full_length": round(memory.concurrency, 2),
+                "longest": memory.longest, "loading_gib": round(memory.peak / GIB, 3)}}
+
+
+def _verdict(one: Judged) -> Iterator[str]:
+    counts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in (
+        (one.errors, "error"), (len(one.findings) - one.errors, "warning")) if count]
+    yield f"{one.recipe.name} on {one.cell.id}: {', '.join(counts) or 'good'}"
+    for finding in one.findings:
+        yield f"  {finding.severity} ({finding.check}): {finding.what}"
+        yield from (f"    {line}" for line in (finding.next_step, finding.link) if line)
+    if one.memory:
+        yield f"  memory, estimated: {summary(one.memory)}"
+
+
+def recipe_cell(workspace: Workspace, recipe: Recipe, wanted: str | None
+                ) -> tuple[Cell, Lock | None]:
+    """Return the cell that is asked for, else the image's first one with a good lock."""
+    cells = [cell for cell in workspace.cells
+             if (cell.id == wanted if wanted else cell.image == recipe.image)]
+    if not cells:
+        raise UsageError(f'there is no cell "{wanted}"' if wanted else
+                         f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
+                         "matrix does not have",
+                         where="matrix.toml", next_step=f"{command('plan')} lists the cells")
+    locked = [(cell, _lock(workspace, cell)) for cell in cells]
+    return next((pair for pair in locked if pair[1]), locked[0])
+
+
+def _lock(workspace: Workspace, cell: Cell) -> Lock | None:
+    try:
+        return load_for(cell, workspace.locks)
+    except LockError:
+        return None

