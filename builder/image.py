@@ -20,6 +20,7 @@ from builder.layers import contract
 from builder.layers.assemble import FORMAT
 from builder.layers.wheel_contents import PREFIX
 from builder.lean import rules
+from builder.limits import CONFIG_BYTES, read_file
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
@@ -55,7 +56,7 @@ def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry
 
     ``patches`` is the digest of what is patched in its wheels, empty where nothing is.
     """
-    template = (root / "images" / "runtime" / "Dockerfile").read_text(encoding="utf-8")
+    template = _template(root / "images" / "runtime" / "Dockerfile")
     env = environment(cell)
     labels = _labels(cell, lock, base)
     inputs = _digest([lock.digest, base.image_id, FORMAT, template, env, labels,
@@ -116,6 +117,10 @@ def definition(plan: ImagePlan, layers: Sequence[StoredLayer], context: Path,
         "attest": ["type=provenance,disabled=true"],
     }
     return {"target": {TARGET: target}}
+
+
+def _template(path: Path) -> str:
+    return read_file(path, CONFIG_BYTES, "Dockerfile").decode("utf-8", "replace")
 
 
 def _labels(cell: Cell, lock: Lock, base: LockedBase) -> dict[str, str]:

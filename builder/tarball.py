@@ -17,6 +17,10 @@ from typing import BinaryIO
 
 MTIME = 315_532_800  # 1980-01-01, the oldest time that a zip file can hold as well
 CHUNK_BYTES = 1 << 20
+MAX_HEADER = 1 << 20  # of a long name or extended attributes; Linux allows 64 kB of these
+_HEADERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE,
+            tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_SPARSE = "it holds a sparse file, which no engine writes"
 _WHITEOUT = ".wh."  # in a layer such a name deletes what lies below it
 _STRANGE = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
@@ -121,6 +125,23 @@ def why_not(path: str) -> str:
     if any(part.startswith(_WHITEOUT) for part in parts):
         return "would delete files below its layer (.wh.)"
     return ""
+
+
+class BoundedInfo(tarfile.TarInfo):
+    """A member of a foreign tar, whose headers cannot fill the memory.
+
+    tarfile alone reads a name of gigabytes, and a list of holes without end.
+    """
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+        if self.type in _HEADERS and self.size > MAX_HEADER:
+            raise tarfile.ReadError(f"it has a header of {self.size} bytes")
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError(_SPARSE)
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise tarfile.ReadError(_SPARSE)
 
 
 def read_files(source: Path) -> list[File]:

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from builder.config_file import read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
+from builder.limits import CONFIG_BYTES, read_file
 from builder.locking.base_lock import Key, LockedBase, load_bases
 from builder.matrix.models import Base
 from builder.model import Frozen
@@ -84,7 +85,7 @@ def load_cuda_recipe(root: Path) -> CudaRecipe:
 
 def cuda_dockerfile(root: Path) -> str:
     """Return the template of the cuda base's Dockerfile."""
-    return (root / CUDA_DOCKERFILE).read_text(encoding="utf-8")
+    return read_file(root / CUDA_DOCKERFILE, CONFIG_BYTES, "Dockerfile").decode("utf-8", "replace")
 
 
 def recipe_digest(root: Path, base: Base) -> str:

@@ -24,22 +24,26 @@ from pathlib import Path
 from typing import Any
 
 from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
+from builder.errors import UsageError
 from builder.files import write_bytes
+from builder.limits import read_file
 from builder.locking.findings import FindingCode
 from builder.removal import remove_file
 
 # Facts are valid for the readers that made them: a changed reader reads every wheel again. Beside
 # this package, archive members are checked by:
 ELSEWHERE = ("tarball.py",)
-MAX_BYTES = 512 << 20  # of one wheel's facts, unpacked; torch's have 18 MB
+MAX_BYTES = 128 << 20  # of one wheel's facts, unpacked; torch's have 17 MB
+MAX_JSON = 16 << 20  # of what is not names of symbols; torch's has 1.4 MB
+MAX_NAMES = 4_000_000  # of symbols; torch has 240,000
 
 
 def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
     """Return the facts of a wheel called ``file``, or None where they are not known."""
     path = _place(root, sha256)
     try:
-        packed = path.read_bytes()
-    except OSError:
+        packed = read_file(path, MAX_BYTES, "cache entry")
+    except (OSError, UsageError):
         return None
     digest, _, body = packed.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() == digest:
@@ -80,6 +84,9 @@ def encode(facts: WheelFacts, *, packed: bool = True) -> bytes:
 def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     """Return what ``encode`` was given."""
     plain_body = _unpacked(body) if packed else body
+    end = plain_body.find(b"\0")
+    if plain_body.count(b"\0") > MAX_NAMES or (len(plain_body) if end < 0 else end) > MAX_JSON:
+        raise ValueError("it holds far more than the facts of any wheel")
     text, *names = plain_body.decode("utf-8", "surrogatepass").split("\0")
     plain = json.loads(text)
     symbols = iter(names)

@@ -22,6 +22,8 @@ from builder.binaries.facts import BaseFacts, ElfFacts, WheelFacts
 from builder.binaries.installed import ALL_TEXT, SITE, Sites, wheels_of
 from builder.binaries.wheel_facts import read_content
 from builder.errors import EngineError
+from builder.limits import TooMuchError
+from builder.tarball import BoundedInfo
 
 # The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
 _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"
@@ -29,6 +31,9 @@ _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+
 # Also a Python that uv or conda installed: the program defines the symbols of Python's C API.
 _PYTHON = re.compile(r"^(?:.*/)?bin/python3\.\d+$")
 BUFFER_BYTES = 64 << 10
+MAX_FILES = 1_000_000  # of an image; cpu has 71,000
+MAX_NAMES = 128 << 20  # bytes of all paths; those of cpu have 6 MB
+MAX_SYMBOLS = 2_000_000  # in all libraries; those of tf5's wheels have 270,000
 # The tools that a closure may need to compile at run time; each is a file or a link of a base.
 TOOLS = {
     "gcc": r"^usr/bin/gcc$", "ld": r"^usr/bin/ld$", "g++": r"^usr/bin/g\+\+$",
@@ -60,6 +65,24 @@ class _Found:
     texts: dict[str, str] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
     text_left: int = ALL_TEXT
+    files: int = 0
+    names: int = 0
+    symbols: int = 0
+
+    def count(self, name: str) -> None:
+        """Count a member; raises TooMuchError past the limits of a whole image."""
+        self.files += 1
+        self.names += len(name)
+        if self.files > MAX_FILES:
+            raise TooMuchError(f"more than {MAX_FILES:,} files")
+        if self.names > MAX_NAMES:
+            raise TooMuchError(f"more than {MAX_NAMES >> 20} MB of file names")
+
+    def count_symbols(self, facts: ElfFacts | None) -> None:
+        """Count a library's symbols; raises TooMuchError past the limit."""
+        self.symbols += len(facts.defined) + len(facts.undefined) if facts else 0
+        if self.symbols > MAX_SYMBOLS:
+            raise TooMuchError(f"more than {MAX_SYMBOLS:,} symbols in its libraries")
 
 
 def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
@@ -67,9 +90,15 @@ def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
     """Read a tar of a whole file system; raises EngineError where it is damaged or cut off."""
     found = _Found()
     try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=BUFFER_BYTES) as archive:
-            for member in archive:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=BUFFER_BYTES,
+                          tarinfo=BoundedInfo) as archive:
+            while (member := archive.next()) is not None:
+                archive.members = []  # it would keep every one, some 600 bytes each
+                found.count(member.name)
                 _member(archive, member, found, str(scratch) if scratch else None)
+    except TooMuchError as error:
+        raise EngineError(f"this image is not judged: it has {error}", where=name,
+                          next_step="judge its wheels instead: --wheels FILE…") from error
     except (tarfile.TarError, EOFError, UnicodeError) as error:
         raise EngineError(f"the engine's copy of this image cannot be read: {error}", where=name,
                           next_step="run the same command again; if it fails again, pull or load "
@@ -93,12 +122,14 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, found: _Found,
         return
     if SITE.match(path):
         found.sites.read(path, data, scratch)
+        found.count_symbols(found.sites.files[path].elf)
     elif path == "var/lib/dpkg/status" or re.match(r"var/lib/dpkg/info/[^/]+\.list$", path):
         text = data.read(max(found.text_left, 0)).decode("utf-8", "replace")
         found.texts[path] = text
         found.text_left -= len(text)
     elif _LIBRARY.search(path) or _PYTHON.match(path):
         facts = read_content(data, f"/{path}", scratch).elf
+        found.count_symbols(facts)
         found.libraries.extend([facts] if facts else [])
 
 

@@ -11,6 +11,7 @@ from builder import console, limits
 from builder import labels as label
 from builder.bases.state import Bases, BaseState, read_bases
 from builder.errors import IntegrityError, PatchError, UsageError
+from builder.files import check_outputs
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
 from builder.matrix.load import json_schema
@@ -45,6 +46,7 @@ def execute(args: argparse.Namespace) -> int:
         console.document(json_schema())
         return 0
     workspace = open_workspace(args.matrix, make_cache=False)
+    check_outputs(args.cells_to, inputs=[args.matrix], protected=workspace.cache)
     axes = {"base": args.base} if args.base else None
     cells = select(workspace.cells, args.cells, axes)
     bases = read_bases(workspace)

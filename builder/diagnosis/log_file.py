@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from builder import limits
+from builder import console, limits
 from builder.errors import UsageError
 
 END_BYTES = 8_000_000  # of a log's beginning and of its end: a boot with all its tracebacks is 1 MB
@@ -44,13 +44,13 @@ class LogText:
 
 
 def read_log(name: str) -> LogText:
-    """Read a file, a pipe or (``-``) standard input; of a very long one both ends.
+    """Read a file, standard input (``-``) or a shell's ``<(…)``; of a very long one both ends.
 
     Raises UsageError for what cannot be read, is empty, or holds binary data.
     """
     try:
         if name == "-":
-            data, skipped, cut_off = _read_stream(sys.stdin.buffer)
+            data, skipped, cut_off = _read_stream(sys.stdin.buffer, "standard input")
         else:
             data, skipped, cut_off = _read_path(Path(name))
     except OSError as error:
@@ -66,13 +66,13 @@ def read_log(name: str) -> LogText:
 
 def _read_path(path: Path) -> tuple[bytes, int, str]:
     mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
-        raise UsageError("a log must be a file or a pipe, not a folder or a device",
+    if not stat.S_ISREG(mode) and not (stat.S_ISFIFO(mode) and _is_of_a_shell(path)):
+        raise UsageError("a log must be a regular file, not a folder, device or named pipe",
                          where=str(path), next_step=NEXT_STEP)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe cannot hang
     with os.fdopen(descriptor, "rb") as stream:
         if stat.S_ISFIFO(mode):
-            return _read_stream(stream)
+            return _read_stream(stream, str(path))
         size = os.fstat(descriptor).st_size
         if size <= 2 * END_BYTES:
             return stream.read(2 * END_BYTES), 0, ""
@@ -81,8 +81,17 @@ def _read_path(path: Path) -> tuple[bytes, int, str]:
         return begin + b"\n" + stream.read(END_BYTES), size - 2 * END_BYTES, ""
 
 
-def _read_stream(stream: BinaryIO) -> tuple[bytes, int, str]:
+def _is_of_a_shell(path: Path) -> bool:
+    """Say whether this is an open pipe of this process: /dev/fd/63, of ``diagnose <(docker logs)``.
+
+    A pipe with a name of its own in some folder may never have a writer.
+    """
+    return re.fullmatch(r"/proc/\d+/fd", os.path.realpath(path).rpartition("/")[0]) is not None
+
+
+def _read_stream(stream: BinaryIO, name: str) -> tuple[bytes, int, str]:
     """Read what comes until its end, ``LOG_BYTES`` or ``PAGE_S``; keep its two ends."""
+    console.info(f"reading {name}, for {limits.PAGE_S:g} s at most …")
     begin, end = bytearray(), deque[bytes]()
     total = kept = 0
     cut_off = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from builder.errors import EngineError
 from builder.files import disk_errors
 from builder.limits import SETTINGS_BYTES
+from builder.tarball import BoundedInfo
 
 _CHUNK_BYTES = 1 << 20
 
@@ -19,7 +20,8 @@ def extract_layer(archive: Path, number: int, target: Path) -> None:
     Raises EngineError where the archive is not one of an image, or has no such layer.
     """
     try:
-        with tarfile.open(archive, "r:") as opened, disk_errors(target, "while taking a layer"):
+        with tarfile.open(archive, "r:", tarinfo=BoundedInfo) as opened, \
+                disk_errors(target, "while taking a layer"):
             name = _layers(opened)[number]
             source = opened.extractfile(name)
             if source is None:

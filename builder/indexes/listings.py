@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 from builder.indexes.http import Client, Pace, SourceError, body, with_retries
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
 from builder.indexes.simple_api import ACCEPT, Listed, parse, parse_html
+from builder.limits import PAGE_BYTES, read_file
 from builder.matrix.models import Index
 
 
@@ -120,7 +121,8 @@ def local_links(source: Source, path: Path) -> Iterator[Link]:
     """Return the links of a folder of wheels, of its ``index.html``, or of an HTML file."""
     page = path / "index.html" if path.is_dir() else path
     if page.is_file() and page.suffix == ".html":
-        yield from _links(source, parse_html(page.read_bytes(), page.absolute().as_uri()))
+        data = read_file(page, PAGE_BYTES, "page of wheels")
+        yield from _links(source, parse_html(data, page.absolute().as_uri()))
     if path.is_dir():
         yield from (Link(source.name, entry.name, entry.absolute().as_uri(), None)
                     for entry in sorted(path.glob("*.whl")))

@@ -71,7 +71,18 @@ def test_an_edited_entry_is_not_believed_whatever_its_digest(tmp_path: Path) -> 
     path = make_wheel(tmp_path, MEMBERS)
     read_wheels([(path, sha256_file(path))], tmp_path / "cache")
     kept, = (tmp_path / "cache" / "facts" / facts_cache.reader()).iterdir()
-    for body in (b"{}", zlib.compress(b"{}"), zlib.compress(b'{"elves": 1}'), zlib.compress(b"[]")):
+    texts = (b"{}", b'{"elves": 1}', b"[]", bytes(1 << 20))
+    for body in (b"{}", *map(zlib.compress, texts)):
         kept.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         assert facts_cache.load(tmp_path / "cache", kept.name, path.name) is None
         assert not kept.exists()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_BYTES", 99), ("MAX_JSON", 9), ("MAX_NAMES", 1)])
+def test_an_entry_that_would_fill_the_memory_is_not_read(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    path = make_wheel(tmp_path, MEMBERS)
+    packed = facts_cache.encode(read_wheel(path, sha256_file(path)))
+    monkeypatch.setattr(facts_cache, limit, value)
+    with pytest.raises(ValueError, match=r"unpacks to more|holds far more"):
+        facts_cache.decode(packed)

@@ -83,3 +83,21 @@ def test_the_text_of_package_lists_is_limited(monkeypatch: pytest.MonkeyPatch) -
     found = image_facts._Found
     monkeypatch.setattr(image_facts, "_Found", lambda: found(text_left=20))
     assert base(tar(BASE)).packages == (("libc6", ""),)
+
+
+@pytest.mark.parametrize(("limit", "said"), [
+    ("MAX_FILES", "more than 1 files"), ("MAX_NAMES", "of file names"),
+    ("MAX_SYMBOLS", "more than 1 symbols in its libraries")])
+def test_an_image_of_endless_files_is_given_up(
+        monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
+    monkeypatch.setattr(image_facts, limit, 1)
+    library = elf_file(defined=["a", "b"])
+    with pytest.raises(EngineError, match=f"this image is not judged: it has .*{said}"):
+        base(tar({f"{LIB}/libx.so": library, "opt/y/site-packages/z.so": library}))
+
+
+def test_a_name_of_gigabytes_is_not_read() -> None:
+    item = tarfile.TarInfo("x")
+    item.type, item.size = tarfile.GNUTYPE_LONGNAME, 1 << 32
+    with pytest.raises(EngineError, match="a header of 4294967296 bytes"):
+        base(item.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 12))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -131,3 +134,69 @@ def test_a_plan_does_not_wait_long_for_an_engine_that_hangs(
     shown = capsys.readouterr().err
     assert shown.startswith("asking the Docker engine")
     assert "did not complete it (it did not end within 0.5 s)" in shown
+
+
+NAMED = (["--matrix", "PIPE", "plan"], ["diagnose", "PIPE"], ["report", "PIPE"],
+         ["gate", "--wheels", "PIPE"],
+         ["patch", "status", "cpu", "--file", "PIPE"], ["recipe", "import", "PIPE"],
+         ["bench", "cpu", "--baseline", "PIPE"], ["bench", "cpu", "--text", "PIPE"],
+         ["bench", "cpu", "--json", "PIPE"], ["smoke", "cpu", "--json", "PIPE"],
+         ["plan", "--cells-to", "PIPE"])
+
+
+def no_regular_files(folder: Path) -> Iterator[Path]:
+    """Make a pipe whose writer never writes, a socket and a link to a device."""
+    os.mkfifo(folder / "pipe")
+    yield folder / "pipe"
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "socket"))
+    yield folder / "socket"
+    (folder / "device").symlink_to("/dev/zero")
+    yield folder / "device"
+
+
+def matrix_beside(folder: Path) -> Path:
+    """Return a matrix in a checkout of its own."""
+    shutil.copy(MATRIX, folder)
+    for name in ("locks", "images", "recipes"):
+        shutil.copytree(MATRIX.parent / name, folder / name)
+    return folder / "matrix.toml"
+
+
+@pytest.mark.parametrize("words", NAMED, ids=" ".join)
+def test_a_named_file_that_is_none_is_refused_at_once(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        words: list[str]) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-engine")
+    for path in no_regular_files(tmp_path):
+        holder = os.open(path, os.O_RDWR) if path.name == "pipe" else None
+        matrix = [] if "--matrix" in words else ["--matrix", str(MATRIX)]
+        assert cli.run([*matrix, *(str(path) if word == "PIPE" else word for word in words)]) == 2
+        shown = capsys.readouterr().err
+        assert shown.count("error: ") == 1
+        assert str(path) in shown
+        if holder is not None:
+            os.close(holder)
+
+
+OURS = {"locks/cpu.toml": ["lock", "--check", "cpu"], "locks/bases.toml": ["plan", "cpu"],
+        "locks/SHA256SUMS": ["lock", "--check", "cpu"], "locks/unlocked.toml": ["plan"],
+        "recipes/tiny-gemma4.toml": ["recipe", "show", "tiny-gemma4"],
+        "images/base/slim.toml": ["plan", "cpu"]}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_file_of_the_checkout_that_is_a_pipe_does_not_hang(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        name: str) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    matrix = matrix_beside(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    holder = os.open(tmp_path / name, os.O_RDWR)
+    assert cli.run(["--matrix", str(matrix), *OURS[name]]) in (2, 3)
+    os.close(holder)
+    shown = capsys.readouterr().err
+    assert shown.count("error: ") == 1
+    assert ("edited by hand" if name.endswith("SUMS") else "must be a regular file") in shown

@@ -69,13 +69,25 @@ def test_a_pipe_is_read_and_one_without_a_writer_does_not_hang(tmp_path: Path) -
     assert read_log(f"/dev/fd/{reader}").lines == ("ERROR from a pipe",)
     os.close(reader)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="the log is empty"):
-        read_log(str(tmp_path / "pipe"))
+    link = tmp_path / "link"
+    link.symlink_to("pipe")
+    holder = os.open(tmp_path / "pipe", os.O_RDWR)  # a writer that never writes
+    for path in (tmp_path / "pipe", link):
+        with pytest.raises(UsageError, match="not a folder, device or named pipe"):
+            read_log(str(path))
+    os.close(holder)
+
+
+def test_a_stream_is_announced(monkeypatch: pytest.MonkeyPatch,
+                               capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"INFO x")))
+    read_log("-")
+    assert "reading standard input, for 120 s at most" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "words"), [
-    ("/dev/zero", "not a folder or a device"), ("/dev/full", "not a folder or a device"),
-    ("/proc", "not a folder or a device"), ("/nowhere/at/all", "cannot be read")])
+    ("/dev/zero", "not a folder, device"), ("/dev/full", "not a folder, device"),
+    ("/proc", "not a folder, device"), ("/nowhere/at/all", "cannot be read")])
 def test_what_is_no_file_is_refused(name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read_log(name)
