@@ -110,14 +110,14 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
         widths = _narrowed(widths)
     if title:
         console.print(clean(title), style="italic", markup=False)
-    cut = 0
+    cut = False
     for number, line in enumerate(lines):
-        cut += sum(len(cell) > width for cell, width in zip(line, widths, strict=True))
+        cut |= any(len(cell) > width for cell, width in zip(line, widths, strict=True))
         text = "  ".join(_fitted(cell, width) for cell, width in zip(line, widths, strict=True))
         console.print(text.rstrip(), style=None if number else "bold", markup=False)
     if cut:
-        console.print(f"({cut} long cells end in …: the record, JSON output or a terminal shows "
-                      "them whole)", markup=False)
+        console.print("(what ends in … was cut to fit; a terminal or JSON output shows all of it)",
+                      markup=False)
 
 
 def show_error(error: SparkyardError) -> None:

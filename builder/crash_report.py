@@ -19,7 +19,8 @@ from builder.cache_folder import is_claimed, named_folder
 from builder.errors import DiskError, EngineError, InternalError, SparkyardError, UsageError
 from builder.text import redact, visible
 
-ISSUES = "report it with that file; look through the file first, it shows your command and paths"
+NO_FILE = "report it with this line and what you ran; no file with the details could be written"
+ISSUES = "look through them, since they show your command and paths, and report them with this line"
 
 
 def as_error(fault: BaseException, arguments: Sequence[str]) -> SparkyardError:
@@ -76,7 +77,7 @@ def _report(fault: BaseException, arguments: Sequence[str]) -> str:
 
 def _details(fault: BaseException, arguments: Sequence[str], advice: str) -> str:
     path = write_report(fault, arguments)
-    return f"{advice}; the details are in {path}" if path else advice
+    return f"the details are in {path}; {advice}" if path else NO_FILE
 
 
 def _command(arguments: Sequence[str]) -> str:

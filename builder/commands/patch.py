@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builder import console, limits
-from builder.errors import SparkyardError, UsageError
+from builder.errors import PatchError, SparkyardError, UsageError
 from builder.fetch.wheels import fetch_lock
 from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, LockedWheel, load_for, lock_path
 from builder.matrix.cells import Cell, select
 from builder.matrix.patch import SHORT, wheel_name
+from builder.patches.diff import parse_diff
 from builder.patches.diffs import cache_errors, digest_of
 from builder.patches.drift import proposals
 from builder.patches.load import asking, load_series
@@ -36,6 +37,8 @@ from builder.report.patches import (
 )
 from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
+
+DIFF_STEP = "name a file in the format of `git diff`"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -149,7 +152,11 @@ def _candidate(path: Path) -> Candidate:
         data = limits.read_file(path, limits.PATCH_BYTES, "patch")
     except OSError as error:
         raise UsageError(f"the patch cannot be read: {error.strerror}", where=str(path),
-                         next_step="name a file in the format of `git diff`") from error
+                         next_step=DIFF_STEP) from error
+    try:
+        parse_diff(data, str(path))
+    except PatchError as error:
+        raise UsageError(error.what, where=error.where, next_step=DIFF_STEP) from error
     # A version holds nothing but ASCII; two patches must not make the same one.
     tag = path.stem if re.search("[A-Za-z0-9]", path.stem) else digest_of(data)[:SHORT]
     return Candidate(path.name, tag, data)

@@ -66,7 +66,8 @@ def export(service: Service, name: str) -> None:
 def reference(workspace: Workspace, cell: Cell, lock: Lock | None) -> Image:
     """Return the image of a cell by digest where a record knows it; asks no engine, no network."""
     name = local_name(workspace.registry, cell)
-    records = read_records(records_folder(workspace.cache)) if lock else []
+    # Of records that cannot be read nothing is said: a recipe is shown, and it needs none.
+    records = read_records(records_folder(workspace.cache), warn=False) if lock else []
     return Image(*reference_of(records, name, lock, _immutable(workspace, cell, lock)))
 
 

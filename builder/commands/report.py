@@ -9,9 +9,9 @@ from pathlib import Path
 from builder import console
 from builder.errors import UsageError
 from builder.files import check_outputs, write_text
-from builder.record.find import as_ended, record_paths
+from builder.record.find import as_ended, record_path
 from builder.record.models import Record, records_folder
-from builder.record.reader import read_record
+from builder.record.reader import newest_record, read_record
 from builder.report import terminal as report
 from builder.report.html import html
 from builder.report.markdown import markdown
@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                     "Markdown, or as one HTML page.")
     parser.add_argument("records", metavar="RECORD", nargs="*",
                         help="a file, the id of a record or its beginning, or a cell for its "
-                             "newest record (default: the newest of all)")
+                             "newest record (default: the newest that can be read)")
     parser.add_argument("--format", choices=tuple(FORMATS),
                         help="default: by the ending of --output, otherwise terminal")
     parser.add_argument("--output", type=Path, metavar="FILE",
@@ -43,9 +43,11 @@ def execute(options: argparse.Namespace) -> int:
     form = options.format or BY_SUFFIX.get(options.output.suffix if options.output else "",
                                            "terminal")
     cache = cache_folder(make=False)
-    paths = record_paths(records_folder(cache), options.records)
+    folder = records_folder(cache)
+    paths = [record_path(folder, name) for name in options.records]
     check_outputs(options.output, inputs=paths, protected=cache)
-    records = [as_ended(read_record(path)) for path in paths]
+    found = [read_record(path) for path in paths] or [newest_record(folder)[1]]
+    records = [as_ended(record) for record in found]
     standard = options.output is None or str(options.output) == "-"
     if standard and form == "terminal":
         report.show_all(records)

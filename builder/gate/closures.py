@@ -37,7 +37,7 @@ def judge_wheels(paths: Sequence[Path], base: BaseFacts | None, cache_root: Path
     started = time.monotonic()
     _refuse_twice(paths)
     tags = [tag for path in paths for tag in _tags(path)]
-    machine = _machine(tags) or (MACHINES[base.platform] if base else "aarch64")
+    machine = _machine(tags) or (_machine_of(base) if base else "aarch64")
     python = base.python if base and base.python else _python(tags)
     wheels = read_wheels([(path, sha256_file(path)) for path in paths], cache_root, on_progress)
     request = Request(counted(len(paths), "wheel"), python, machine, _gpu(wheels),
@@ -57,7 +57,7 @@ def judge_image(name: str, image: ImageFacts, cell: Cell | None = None,
                          next_step="name an image that contains vLLM")
     intent = request_of(cell) if cell else None
     request = Request(name, image.python or image.base.python or "3.12",
-                      MACHINES[image.base.platform], _gpu(image.wheels), image.base.glibc,
+                      _machine_of(image.base), _gpu(image.wheels), image.base.glibc,
                       intent.overridden if intent else frozenset(),
                       intent.left_out if intent else frozenset())
     return judge(request, image.wheels, image.base,
@@ -89,9 +89,10 @@ def _tags(path: Path) -> frozenset[Tag]:
     try:
         return parse_wheel_filename(path.name)[3]
     except InvalidWheelFilename as error:
+        step = ("rename the file to the name that it was published under"
+                if path.suffix == ".whl" else "name files that end in .whl")
         raise UsageError(f"this is not a valid name of a wheel: {error}", where=str(path),
-                         next_step="rename the file to the name that it was published under"
-                         ) from error
+                         next_step=step) from error
 
 
 def _refuse_twice(paths: Sequence[Path]) -> None:
@@ -108,6 +109,14 @@ def _refuse_twice(paths: Sequence[Path]) -> None:
 def _machine(tags: Sequence[Tag]) -> str:
     return next((machine for machine in MACHINES.values()
                  if any(tag.platform.endswith(machine) for tag in tags)), "")
+
+
+def _machine_of(base: BaseFacts) -> str:
+    if base.platform not in MACHINES:
+        raise UsageError(f"the gate cannot judge images for {base.platform}",
+                         where=base.name,
+                         next_step=f"name an image for {' or '.join(MACHINES)}")
+    return MACHINES[base.platform]
 
 
 def _python(tags: Sequence[Tag]) -> str:

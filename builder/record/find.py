@@ -1,4 +1,4 @@
-"""Which records a report is about: the newest, or those named by file, id or cell.
+"""Which record is meant: by its file, its id or its cell.
 
 A run that was killed leaves a record that still says ``running``. A record holds no process number,
 since it may be published, so the processes of this machine are searched instead: a run is alive if
@@ -23,14 +23,6 @@ PROGRAMS = ("sparkyard", "builder")
 OFFERED = 5  # ids named in an error, at most
 
 
-def record_paths(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Return the files of the records that ``names`` refer to, or of the newest without a name.
-
-    Raises UsageError for a name that matches none or several (see ``record_path``).
-    """
-    return [record_path(folder, name) for name in names] or [_newest(folder)]
-
-
 def record_path(folder: Path, name: str) -> Path:
     """Return the file of the one record that ``name`` refers to; raises UsageError.
 
@@ -40,7 +32,7 @@ def record_path(folder: Path, name: str) -> Path:
     file = _file(name)
     if file:
         return file
-    known = _all(folder)
+    known = record_files(folder)
     of_cell = [path for path in known if path.parent.name == name]
     if of_cell:
         return of_cell[-1]
@@ -77,17 +69,9 @@ def is_running(started: str, proc: Path = PROC) -> bool:
                for start in _start_times(proc, booted))
 
 
-def _all(folder: Path) -> list[Path]:
+def record_files(folder: Path) -> list[Path]:
     """Return the files of all records, oldest first: a name begins with the time of the start."""
     return sorted(folder.glob("*/*.json"), key=lambda path: (path.stem, path.parent.name))
-
-
-def _newest(folder: Path) -> Path:
-    known = _all(folder)
-    if not known:
-        raise UsageError("there are no records yet", where=str(folder),
-                         next_step=f"make one: {command('smoke', 'CELL')}")
-    return known[-1]
 
 
 def _file(name: str) -> Path | None:

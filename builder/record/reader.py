@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from builder import console
 from builder.errors import UsageError, command
 from builder.limits import RECORD_BYTES, read_file
+from builder.record.find import record_files
 from builder.record.models import COMPUTED, VERSION, Record, digest_of
 from builder.text import one_line
 
@@ -73,10 +74,33 @@ def record_of(raw: Any, where: str) -> Record:
     return record
 
 
-def read_records(folder: Path) -> list[Record]:
+def newest_record(folder: Path) -> tuple[Path, Record]:
+    """Return the newest record that can be read; newer ones that cannot are named in one line.
+
+    Raises UsageError where there is none.
+    """
+    refused: list[UsageError] = []
+    for path in reversed(record_files(folder)):
+        try:
+            record = read_record(path)
+        except UsageError as error:
+            refused.append(error)
+            continue
+        if refused:
+            console.warn(f"{_counted(refused)} left out, since they cannot be read; the newest: "
+                         f"{_first_line(refused)}")
+        return path, record
+    if refused:
+        raise UsageError(f"no record can be read ({_counted(refused)} there); the newest: "
+                         f"{_first_line(refused)}", where=str(folder), next_step=NEXT_STEP)
+    raise UsageError("there are no records yet", where=str(folder),
+                     next_step=f"make one: {command('smoke', 'CELL')}")
+
+
+def read_records(folder: Path, *, warn: bool = True) -> list[Record]:
     """Return all readable records, oldest first.
 
-    One that cannot be read proves nothing and is left out, with a warning.
+    One that cannot be read proves nothing and is left out; ``warn`` says so.
     """
     records, refused = [], []
     for path in sorted(folder.glob("*/*.json")):
@@ -84,9 +108,9 @@ def read_records(folder: Path) -> list[Record]:
             records.append(read_record(path))
         except UsageError as error:
             refused.append(error)
-    if refused:
+    if refused and warn:
         console.warn(f"{len(refused)} of {len(records) + len(refused)} records are not counted; "
-                     f"the first: {refused[0].what} ({refused[0].where})")
+                     f"the first: {_first_line(refused)}")
     return sorted(records, key=lambda record: record.started)
 
 
@@ -98,6 +122,14 @@ def image_passed(folder: Path, image_id: str) -> bool:
     last = {record.level: record for record in read_records(folder)
             if record.image_id == image_id and record.is_conclusive and record.level != "bench"}
     return bool(last) and all(record.passed for record in last.values())
+
+
+def _counted(refused: Sequence[UsageError]) -> str:
+    return f"{len(refused)} record" + ("" if len(refused) == 1 else "s")
+
+
+def _first_line(refused: Sequence[UsageError]) -> str:
+    return f"{refused[0].what.splitlines()[0]} ({refused[0].where})"
 
 
 def _number(text: str) -> float:

@@ -37,7 +37,7 @@ def test_elsewhere_a_table_is_cut_to_a_width_and_says_so(
     *lines, note = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= console.TABLE_WIDTH
     assert "x …  sha256:" + 64 * "f" in lines[1]
-    assert note.startswith("(1 long cells end in …")
+    assert note.startswith("(what ends in … was cut")
 
 
 def test_a_table_that_fits_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:

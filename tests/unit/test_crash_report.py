@@ -107,3 +107,10 @@ def test_a_fault_without_a_message_is_named(
     error = as_error(AssertionError(), [])
     assert isinstance(error, InternalError)
     assert error.what == "internal error: AssertionError (no message)"
+
+
+def test_the_message_names_the_file_before_what_to_do_with_it(tmp_path: Path) -> None:
+    step = as_error(AssertionError(), ["plan"]).next_step
+    assert step.startswith("the details are in /")
+    assert step.endswith("; look through them, since they show your command and paths, and report "
+                         "them with this line")

@@ -145,3 +145,13 @@ def test_a_patch_without_end_is_refused_and_not_read(
                        ("large.diff", "larger than 32 MB")):
         assert run(["--matrix", matrix, "patch", "status", "probe", "--file", name]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF\0\0\0", b"some text\n", bytes(range(256))])
+def test_a_file_that_is_no_diff_is_no_conflict(
+        matrix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes) -> None:
+    (tmp_path / "x").write_bytes(data)
+    assert run(["--matrix", matrix, "patch", "status", "--file", str(tmp_path / "x")]) == 2
+    shown = capsys.readouterr()
+    assert "not a usable git diff" in shown.err
+    assert "conflict" not in shown.out + shown.err

@@ -11,6 +11,7 @@ import tomli
 import yaml
 
 from builder import cli
+from builder.cache_folder import claim
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 SHOW = ["--matrix", MATRIX, "recipe", "show", "tiny-gemma4"]
@@ -58,3 +59,14 @@ def test_a_draft_is_printed_and_its_losses_twice(tmp_path: Path,
     assert "not carried over: mods" in shown.err
     assert "model.active_billion" in shown.err
     assert cli.run([*words, "--image", "nothing"]) == 2
+
+
+def test_old_records_are_no_business_of_a_recipe(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(claim(tmp_path / "cache")))
+    old = tmp_path / "cache" / "records" / "cpu" / "20250101T000000Z-2.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"record_version": 1}')
+    assert cli.run(SHOW) == 0
+    assert capsys.readouterr().err == ""

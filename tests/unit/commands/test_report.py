@@ -159,3 +159,18 @@ def test_a_dash_is_standard_output_as_for_other_commands(
     assert cli.run(["report", "--output", "-"]) == 0
     assert len(shown(capsys)) == 1
     assert not (tmp_path / "-").exists()
+
+
+def test_old_records_do_not_hide_the_newest_that_can_be_read(
+        three: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Records of an older version lay in the cache of a newcomer, and ``report`` showed nothing."""
+    for path in three[1:]:
+        path.write_text('{"record_version": 1}')
+    assert cli.run(["report"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("smoke cpu, level 2")
+    assert captured.err.splitlines()[0].startswith(
+        "warning: 2 records left out, since they cannot be read; the newest: this is not a record")
+    three[0].write_text("{}")
+    assert cli.run(["report"]) == 2
+    assert "no record can be read (3 records there)" in capsys.readouterr().err

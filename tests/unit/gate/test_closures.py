@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,19 @@ def test_a_broken_wheel_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
     path.write_bytes(b"PK\3\4 cut short")
     report = judge_wheels([path], a_base(), tmp_path)
     assert "wheel-unreadable" in {one.code for one in report.errors}
+
+
+@pytest.mark.parametrize(("name", "step"), [
+    ("findings.json", "files that end in .whl"), ("thing.whl", "rename the file")])
+def test_only_a_wheel_is_told_to_be_renamed(tmp_path: Path, name: str, step: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(UsageError) as caught:
+        judge_wheels([tmp_path / name], None, tmp_path)
+    assert step in caught.value.next_step
+
+
+def test_an_image_for_another_processor_is_refused() -> None:
+    image = an_image()
+    other = replace(image, base=replace(image.base, platform="linux/s390x"))
+    with pytest.raises(UsageError, match="cannot judge images for linux/s390x"):
+        judge_image("x", other)
