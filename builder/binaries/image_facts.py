@@ -93,7 +93,7 @@ def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
         with tarfile.open(fileobj=stream, mode="r|", bufsize=BUFFER_BYTES,
                           tarinfo=BoundedInfo) as archive:
             while (member := archive.next()) is not None:
-                archive.members = []  # it would keep every one, some 600 bytes each
+                archive.members = []  # type: ignore[attr-defined]  # or it keeps every one
                 found.count(member.name)
                 _member(archive, member, found, str(scratch) if scratch else None)
     except TooMuchError as error:
