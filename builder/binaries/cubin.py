@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterator
 
+from builder.binaries.cubin_sections import sections
 from builder.binaries.facts import Form
 from builder.binaries.fatbin import Entry
 from builder.binaries.metered import UnreadableError
@@ -21,7 +22,6 @@ from builder.binaries.metered import UnreadableError
 MACHINE = 190  # EM_CUDA
 HEADER_SIZE = 64
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _ABI_V8 = 8
 _ACCELERATORS_V7, _ACCELERATORS_V8 = 0x800, 0x8
 _ACCELERATOR_TARGET = 9
@@ -73,19 +73,10 @@ def _attribute(body: bytes, wanted: int) -> int:
 
 def _sections(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield name and contents of the sections that are told by name."""
-    start, = struct.unpack_from("<Q", data, 40)
-    size, count, names_index = struct.unpack_from("<HHH", data, 58)
-    if not count:
-        return
-    if size != _SECTION.size or start + size * count > len(data) or names_index >= count:
-        raise UnreadableError("the table of sections is damaged")
-    headers = list(_SECTION.iter_unpack(data[start:start + size * count]))
-    names = headers[names_index][4]
     told = 0
-    for header in headers:
-        name = data[names + header[0]:names + header[0] + _MAX_NAME].partition(b"\0")[0]
+    for name, at, size in sections(data, _MAX_NAME):
         if name in (b".nv.compat", b".note.nv.tkinfo"):
             told += 1
             if told > _MAX_TOLD:
                 raise UnreadableError("it describes its target more than once")
-            yield name, data[header[4]:header[4] + min(header[5], _MAX_BODY)]
+            yield name, data[at:at + min(size, _MAX_BODY)]

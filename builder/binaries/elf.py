@@ -21,12 +21,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection
 from elftools.elf.segments import InterpSegment
 
-from builder.binaries.facts import Code, Damage, ElfFacts, Symbol
-from builder.binaries.fatbin import SECTION, TO_LINK, read_fatbin
+from builder.binaries.facts import Damage, ElfFacts, Symbol
+from builder.binaries.fatbin import SECTION, TO_LINK, FatBinary, read_fatbin
 from builder.binaries.metered import Metered, UnreadableError
 from builder.locking.findings import FindingCode
 
 MAGIC = b"\x7fELF"
+NVIDIA = "nvidia/"  # NVIDIA's own libraries, large and without stubs, are not searched for any
 # What pyelftools raises on damaged files beside its own errors, found by fuzzing.
 BROKEN = (UnreadableError, ELFError, ConstructError, struct.error, ValueError, LookupError,
           AttributeError, TypeError, AssertionError, OverflowError)
@@ -70,7 +71,7 @@ def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
         return ElfFacts(path, _machine(elf), kind="debug", size=data.size)
     versions, needed, offered = _versions(sections)
     defined, undefined = _symbols(elf, sections, data, versions)
-    code, damage = _cuda(sections.get(SECTION), data, path)
+    loaded, damage = _cuda(sections.get(SECTION), data, path, look=not path.startswith(NVIDIA))
     to_link, damage_to_link = _cuda(sections.get(TO_LINK), data, path)
     damage = (*damage, *damage_to_link)
     dynamic = _dynamic(elf)
@@ -78,9 +79,9 @@ def _read(elf: Any, data: Metered, path: str) -> ElfFacts:
         damage = (*damage, Damage(FindingCode.ELF_DAMAGED, path, "has no section of symbols"))
     return ElfFacts(
         path, _machine(elf), interpreter=_interpreter(elf), **dynamic,
-        needed_versions=needed, defined=defined, undefined=undefined, cuda=code,
-        cuda_to_link=to_link, size=data.size, kind=_kind(elf), defined_versions=offered,
-        damage=damage)
+        needed_versions=needed, defined=defined, undefined=undefined, cuda=loaded.code,
+        cuda_to_link=to_link.code, regions=loaded.regions, stubs=loaded.stubs, size=data.size,
+        kind=_kind(elf), defined_versions=offered, damage=damage)
 
 
 def _sections(elf: Any) -> dict[str, Any]:
@@ -214,10 +215,10 @@ def _contents(section: Any, data: Metered, what: str, limit: int) -> bytes:
     return data.exactly(section["sh_offset"], section["sh_size"], what)
 
 
-def _cuda(section: Any, data: Metered, path: str
-          ) -> tuple[tuple[Code, ...], tuple[Damage, ...]]:
+def _cuda(section: Any, data: Metered, path: str, *, look: bool = False
+          ) -> tuple[FatBinary, tuple[Damage, ...]]:
     if section is None or _is_hollow(section):
-        return (), ()
-    fat = read_fatbin(data, section["sh_offset"], section["sh_size"])
+        return FatBinary(()), ()
+    fat = read_fatbin(data, section["sh_offset"], section["sh_size"], look=look)
     damage = Damage(FindingCode.FATBIN_DAMAGED, path, f"{section.name}: {fat.damage}")
-    return fat.code, (damage,) if fat.damage else ()
+    return fat, (damage,) if fat.damage else ()

@@ -35,6 +35,30 @@ class Code:
         return f"{'sm' if self.form is Form.SASS else 'compute'}_{self.arch}{self.variant}"
 
 
+@dataclass(frozen=True)
+class Region:
+    """What one source file was compiled to: ``codes`` (``sm_90a``), in ``count`` regions alike.
+
+    Of a region, a GPU takes the code that fits it best; without one, its kernels are missing.
+    """
+
+    codes: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Stub:
+    """GPU code of which every kernel only prints ``message`` and stops.
+
+    ``code`` is what it was compiled for, ``kernel`` the mangled name of the first of ``kernels``.
+    """
+
+    code: str
+    message: str
+    kernel: str
+    kernels: int
+
+
 class Symbol(NamedTuple):
     """A dynamic symbol: ``version`` is ``GLIBC_2.17`` or empty; ``weak`` ones may be missing.
 
@@ -66,7 +90,9 @@ class ElfFacts:
     may be missing, left out), ``defined_versions`` are those that it offers itself, its own name
     (the base version) included. Symbols are sorted, without local and hidden ones. ``cuda`` is
     what the driver may load, ``cuda_to_link`` what only a device linker could use (dead weight);
-    both are empty for files without GPU code. ``damage`` is what could not be read.
+    both are empty for files without GPU code. ``regions`` has the different ones among those that
+    the driver may load, ``stubs`` the code that refuses to run. ``damage`` is what could not be
+    read.
     """
 
     path: str
@@ -85,6 +111,8 @@ class ElfFacts:
     cuda_to_link: tuple[Code, ...] = ()
     defined_versions: tuple[str, ...] = ()
     damage: tuple[Damage, ...] = ()
+    regions: tuple[Region, ...] = ()
+    stubs: tuple[Stub, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +122,7 @@ class WheelFacts:
     ``members`` maps each installed path (relative to site-packages) to the ``sha256`` of its bytes
     as RECORD spells it (base64 without padding); ``metadata`` is the text of METADATA; ``tags``
     those of its WHEEL file; ``damage`` has that of its ELF files too. ``unpacked`` is in bytes.
+    ``targets`` are the architectures (``121a``) that compilers of GPU code know, by path.
     """
 
     file: str
@@ -107,6 +136,7 @@ class WheelFacts:
     tags: tuple[str, ...] = ()
     damage: tuple[Damage, ...] = ()
     unpacked: int = 0
+    targets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,16 @@ from itertools import groupby, islice, repeat
 from pathlib import Path
 from typing import Any
 
-from builder.binaries.facts import Code, Damage, ElfFacts, Form, Symbol, WheelFacts
+from builder.binaries.facts import (
+    Code,
+    Damage,
+    ElfFacts,
+    Form,
+    Region,
+    Stub,
+    Symbol,
+    WheelFacts,
+)
 from builder.errors import UsageError
 from builder.files import write_bytes
 from builder.limits import read_file
@@ -95,6 +104,7 @@ def decode(body: bytes, *, packed: bool = True) -> WheelFacts:
     plain["members"] = tuple(map(tuple, plain["members"]))
     plain["tags"] = tuple(plain["tags"])
     plain["damage"] = tuple(map(_damage, plain["damage"]))
+    plain["targets"] = tuple((path, tuple(known)) for path, known in plain.get("targets", ()))
     return WheelFacts(**plain)
 
 
@@ -151,6 +161,9 @@ def _elf(plain: dict[str, Any], names: Iterator[str]) -> ElfFacts:
     for field in ("cuda", "cuda_to_link"):
         plain[field] = tuple(map(_code, plain[field]))
     plain["damage"] = tuple(map(_damage, plain["damage"]))
+    plain["regions"] = tuple(Region(tuple(one["codes"]), one["count"])
+                             for one in plain.get("regions", ()))
+    plain["stubs"] = tuple(Stub(**one) for one in plain.get("stubs", ()))
     return ElfFacts(**plain)
 
 

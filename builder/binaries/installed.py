@@ -132,6 +132,8 @@ def _wheel(sites: Sites, site: str, info: str, rows: Mapping[str, str],
         elves=tuple(content.elf for content in present.values() if content.elf),
         cubins=tuple((name, code) for name, content in sorted(present.items())
                      for code in content.code),
+        targets=tuple((name, content.targets) for name, content in sorted(present.items())
+                      if content.targets),
         members=tuple(sorted(rows.items())), metadata=texts.get("METADATA", ""),
         damage=(*metadata_damage(metadata), *_damage(sites, site, rows, listed)),
         unpacked=sum(content.size for content in present.values()))

@@ -27,6 +27,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from builder.binaries import archive, cubin, facts_cache
+from builder.binaries.compilers import Names, is_compiler
 from builder.binaries.elf import MAGIC, read_elf
 from builder.binaries.facts import Code, Damage, ElfFacts, WheelFacts
 from builder.binaries.fatbin import MAGIC as FAT_MAGIC
@@ -54,7 +55,7 @@ class Content:
     """One file, read once: its sha256 as RECORD spells it, its size, and what is in it.
 
     ``text`` is kept where it was asked for; ``damage`` is what could not be read, ``startup`` that
-    the file runs code whenever Python starts.
+    the file runs code whenever Python starts, ``targets`` the architectures that a compiler knows.
     """
 
     digest: str
@@ -64,6 +65,7 @@ class Content:
     text: str | None = None
     damage: Damage | None = None
     startup: Damage | None = None
+    targets: tuple[str, ...] = ()
 
 
 def read_content(data: IO[bytes], path: str, scratch: str | None, *, keep_text: bool = False
@@ -73,12 +75,16 @@ def read_content(data: IO[bytes], path: str, scratch: str | None, *, keep_text: 
     ``keep_text`` asks for its text too, if it is no longer than ``TEXT_LIMIT``.
     """
     first = data.read(CHUNK_BYTES)
+    names = Names() if is_compiler(path) else None
+    if names:
+        names.feed(first)
     keep_text = keep_text or _may_start(path)
     wanted = keep_text or first.startswith((MAGIC, _FAT_MAGIC))
     state, size = hashlib.sha256(first), len(first)
     if len(first) < CHUNK_BYTES:  # most files are small and need no temporary one
-        return _content(state.digest(), size, io.BytesIO(first) if wanted else None, path,
-                        keep_text=keep_text)
+        content = _content(state.digest(), size, io.BytesIO(first) if wanted else None, path,
+                           keep_text=keep_text)
+        return replace(content, targets=names.sorted()) if names else content
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=scratch) as kept:
         chunk = first
         while chunk:
@@ -87,8 +93,11 @@ def read_content(data: IO[bytes], path: str, scratch: str | None, *, keep_text: 
             if chunk := data.read(CHUNK_BYTES):
                 state.update(chunk)
                 size += len(chunk)
-        return _content(state.digest(), size, cast(BinaryIO, kept) if wanted else None, path,
-                        keep_text=keep_text)
+                if names:
+                    names.feed(chunk)
+        content = _content(state.digest(), size, cast(BinaryIO, kept) if wanted else None, path,
+                           keep_text=keep_text)
+    return replace(content, targets=names.sorted()) if names else content
 
 
 def _content(digest: bytes, size: int, kept: BinaryIO | None, path: str, *, keep_text: bool
@@ -178,6 +187,7 @@ class _Reading:
         self._elves: list[ElfFacts] = []
         self._symbols = 0
         self._cubins: list[tuple[str, Code]] = []
+        self._targets: list[tuple[str, tuple[str, ...]]] = []
         self._digests: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._damage = list(archive.misplaced(opened))
@@ -202,6 +212,8 @@ class _Reading:
         if is_metadata and content.text is not None:
             self._texts[path.rpartition("/")[2]] = content.text
         self._cubins.extend((path, code) for code in content.code)
+        if content.targets:
+            self._targets.append((path, content.targets))
         self._damage.extend(damage for damage in (content.startup,) if damage)
         if content.elf is not None:
             self._library(content.elf)
@@ -229,7 +241,8 @@ class _Reading:
             members=tuple((archive.installed_path(member), digest)
                           for member, digest in self._digests.items()),
             metadata=self._texts.get("METADATA", ""), tags=tuple(map(str, tags)),
-            damage=tuple(damage), unpacked=sum(item.file_size for item in self._opened.infolist()))
+            damage=tuple(damage), targets=tuple(self._targets),
+            unpacked=sum(item.file_size for item in self._opened.infolist()))
 
     def _missing(self) -> Iterator[Damage]:
         for needed in METADATA:

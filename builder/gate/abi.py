@@ -69,7 +69,9 @@ def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts | None, target: Targ
         if EXTENSION.search(path):
             check.extension(loader.files[path])
     findings = [*check.findings(), *_too_new(loader, owners, base, check.users)]
-    return tuple(_excused(finding, policy) for finding in findings)
+    versions = {wheel.file: wheel.version for wheel in wheels}
+    return tuple(_excused(finding, policy, versions.get(finding.wheel, ""))
+                 for finding in findings)
 
 
 class _Check:
@@ -220,9 +222,9 @@ def _finding(code: FindingCode, wheel: WheelFacts, file: ElfFacts, what: str, ne
                    tuple(affected))
 
 
-def _excused(finding: Finding, policy: Rules) -> Finding:
+def _excused(finding: Finding, policy: Rules, version: str) -> Finding:
     """Turn an error of a file that may fail into a note with the reason."""
-    rule = policy.excuse(finding.file)
+    rule = policy.excuse(finding.file, version)
     if rule is None or finding.severity is not Severity.ERROR:
         return finding
     return replace(finding, what=f"{finding.what}; {rule.reason}", next_step=rule.link,

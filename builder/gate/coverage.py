@@ -68,7 +68,7 @@ def cover(wheels: Sequence[WheelFacts], gpu: str, known: Policy | None = None
         if loose:
             folder = wheel.cubins[0][0].partition("/")[0]
             parts.append((f"{folder}/*.cubin", loose))
-        found += [_covered(wheel.file, path, codes, gpu, rules.rule(path, gpu))
+        found += [_covered(wheel.file, path, codes, gpu, rules.rule(path, gpu, wheel.version))
                   for path, codes in parts]
     return tuple(found)
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,8 +20,12 @@ from builder.binaries.wheel_facts import read_wheels
 from builder.files import write_text
 from builder.gate import metadata
 from builder.gate.abi import Target, check_abi
+from builder.gate.bounds import check_bounds
 from builder.gate.coverage import Covered, Fit, check_coverage, cover
+from builder.gate.glibc import check_glibc
 from builder.gate.hygiene import check_hygiene
+from builder.gate.jit import check_jit
+from builder.gate.kernels import check_kernels
 from builder.gate.policy import Need
 from builder.gate.toolchain import check_toolchain
 from builder.locking.findings import Finding, FindingCode, Severity, counted
@@ -113,19 +117,25 @@ def judge(request: Request, wheels: Sequence[WheelFacts], base: BaseFacts | None
     """Judge any closure; ``known`` are findings that the caller has already."""
     start = time.monotonic() if started is None else started
     markers = metadata.environment(request.python, request.machine)
-    findings = [*known, *check_hygiene(wheels),
+    findings = [*known, *check_hygiene(wheels), *check_glibc(wheels),
                 *metadata.check_tags(wheels, request.python, request.machine, request.glibc),
                 *metadata.check_requires(wheels, markers, request.overridden, request.left_out,
                                          whole=request.whole)]
     findings += () if request.whole else (metadata.check_parts(wheels, markers),)
     covered = cover(wheels, request.gpu) if request.gpu else ()
-    findings += check_coverage(covered, request.gpu) if request.gpu else ()
+    findings += _on_gpu(wheels, covered, base, request.gpu, markers) if request.gpu else ()
     findings += _on_base(request, wheels, base)
     return GateReport(
         request.subject, request.gpu or "", base.name if base else "", len(wheels),
         sum(wheel.unpacked for wheel in wheels),
         tuple(sorted(findings, key=lambda finding: ORDER.index(finding.severity))), covered,
         time.monotonic() - start, not_judged=tuple(_not_judged(request, wheels, base)))
+
+
+def _on_gpu(wheels: Sequence[WheelFacts], covered: Sequence[Covered], base: BaseFacts | None,
+            gpu: str, markers: Mapping[str, str]) -> tuple[Finding, ...]:
+    return (*check_coverage(covered, gpu), *check_kernels(wheels, gpu),
+            *check_jit(wheels, gpu, base), *check_bounds(wheels, markers))
 
 
 def _on_base(request: Request, wheels: Sequence[WheelFacts], base: BaseFacts | None

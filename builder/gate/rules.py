@@ -14,8 +14,9 @@ from pathlib import Path
 import tomli
 from pydantic import Field
 
+from builder import specifiers
 from builder.locking.findings import FindingCode
-from builder.model import Frozen
+from builder.model import Frozen, Specifier
 
 
 class After(Frozen):
@@ -44,9 +45,10 @@ class Driver(Frozen):
 
 
 class Excused(Frozen):
-    """Extensions that may fail to load without harm."""
+    """Extensions that may fail to load without harm, in these versions of their wheel."""
 
     pattern: str
+    versions: Specifier = specifiers.ANY
     reason: str
     link: str
 
@@ -91,6 +93,14 @@ class KnownDamage(Frozen):
     link: str
 
 
+class Bounded(Frozen):
+    """A package that a closure should hold to the releases that its users were made for."""
+
+    wheel: str
+    reason: str
+    link: str
+
+
 class Rules(Frozen):
     """All of ``rules.toml``; ``debian`` maps a library to the package that has it."""
 
@@ -101,11 +111,17 @@ class Rules(Frozen):
     owner: tuple[Owner, ...] = ()
     collision: tuple[Collision, ...] = ()
     damage: tuple[KnownDamage, ...] = ()
+    bounded: tuple[Bounded, ...] = ()
     debian: Mapping[str, str] = Field(default_factory=dict)
 
-    def excuse(self, path: str) -> Excused | None:
-        """Return why a file may fail to load, None where it may not."""
-        return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)), None)
+    def excuse(self, path: str, version: str = "") -> Excused | None:
+        """Return why a file may fail to load, None where it may not.
+
+        ``version`` is that of its wheel.
+        """
+        return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)
+                     and (rule.versions == specifiers.ANY
+                          or specifiers.allows(rule.versions, version))), None)
 
     def known_damage(self, wheel: str, code: FindingCode, path: str) -> KnownDamage | None:
         """Return why a build may go on with a damaged file of a wheel, None where it may not."""

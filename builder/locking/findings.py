@@ -24,10 +24,12 @@ class FindingCode(StrEnum):
     # versions
     GEMMA4_UNSUPPORTED = "gemma4-unsupported"
     GEMMA4_CONFIG = "gemma4-config"
+    TRANSFORMERS_TOO_NEW = "transformers-too-new"
     NO_TRANSFORMERS5 = "no-transformers5"
     CPU_TORCH = "cpu-torch"
     MIXED_FLASHINFER = "mixed-flashinfer"
     MIXED_CUDA = "mixed-cuda"
+    TWO_CUDA_MAJORS = "two-cuda-majors"
     UNMET = "unmet"
     NOT_LEFT_OUT = "not-left-out"
     # libraries and symbols
@@ -39,14 +41,20 @@ class FindingCode(StrEnum):
     # GPU code and the tools that compile it
     NO_GPU_CODE = "no-gpu-code"
     ARCH_EXACT_ONLY = "arch-exact-only"
+    ARCH_EXACT_PART = "arch-exact-part"
+    EMPTY_KERNELS = "empty-kernels"
+    COMPILER_TOO_OLD = "compiler-too-old"
+    KERNEL_SOURCES_MISSING = "kernel-sources-missing"
     TOOLCHAIN_MISSING = "toolchain-missing"
     # metadata
     NOT_AS_LOCKED = "not-as-locked"
     NOT_LOCKED = "not-locked"
     UNMET_REQUIREMENT = "unmet-requirement"
     OVERRIDDEN = "overridden"
+    UNBOUNDED = "unbounded"
     NOT_A_CLOSURE = "not-a-closure"
     WRONG_TAGS = "wrong-tags"
+    WRONG_GLIBC_TAG = "wrong-glibc-tag"
     # wheels as archives
     FILE_COLLISION = "file-collision"
     WHEEL_UNREADABLE = "wheel-unreadable"

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from builder.errors import command
 from builder.indexes.settings import DEFAULT_INDEX
-from builder.locking.findings import Finding, FindingCode
+from builder.locking.findings import Finding, FindingCode, Severity
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 
@@ -24,11 +24,14 @@ from builder.matrix.cells import Cell
 GEMMA4_FLOORS = {"transformers": Version("5.5.0"), "vllm": Version("0.19.0"),
                  "flashinfer-python": Version("0.6.6")}
 # From this release on, transformers moves Gemma 4's ``global_head_dim`` into ``per_layer_config``
-# and raises an error when ``head_dim`` is read. vLLM's gemma4.py reads both up to 0.20.2 (checked
-# in the wheels of 0.19.1 and 0.20.2) and ``per_layer_config`` in 0.32.0. The releases between
-# these have not been checked.
+# and raises an error when ``head_dim`` is read. vLLM reads both up to 0.27.1 and
+# ``per_layer_config`` since 0.28.0 (https://github.com/vllm-project/vllm/pull/49797; seen in the
+# wheels of 0.19.1, 0.20.2 and 0.32.0).
 PER_LAYER_CONFIG = Version("5.15")
-LAST_VLLM_SEEN_WITHOUT = Version("0.20.2")
+FIRST_VLLM_WITH_IT = Version("0.28.0")
+# vLLM before this release uses names that transformers 5 removed
+# (https://github.com/runpod-workers/worker-vllm/pull/258: TokenizersBackend).
+FIRST_VLLM_WITH_TRANSFORMERS5 = Version("0.19.0")
 # Before this release the default index has only CPU builds of torch for aarch64.
 FIRST_CUDA_TORCH_ON_AARCH64 = Version("2.11")
 FLASHINFER = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
@@ -36,6 +39,8 @@ FLASHINFER = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 # (https://github.com/vllm-project/vllm/issues/44305).
 CUDA_TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-cccl",
                   "nvidia-cuda-runtime", "nvidia-cuda-nvrtc")
+# These are made to stand side by side (https://github.com/NVIDIA/cutlass/tree/main/python/CuTeDSL).
+FOR_TWO_MAJORS = ("nvidia-cutlass-dsl-libs",)
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,8 @@ def check_versions(cell: Cell, lock: Lock) -> tuple[Finding, ...]:
 def check_closure(closure: Closure) -> tuple[Finding, ...]:
     """Return every reason in a closure's versions not to use it, locked or not."""
     return (*too_old_for_gemma4(closure), *too_new_for_gemma4(closure),
-            *without_transformers5(closure), *cpu_torch(closure), *mixed_flashinfer(closure),
-            *mixed_cuda(closure))
+            *too_new_for_vllm(closure), *without_transformers5(closure), *cpu_torch(closure),
+            *mixed_flashinfer(closure), *mixed_cuda(closure), *two_cuda_majors(closure))
 
 
 def too_old_for_gemma4(closure: Closure) -> Iterator[Finding]:
@@ -120,13 +125,28 @@ def too_new_for_gemma4(closure: Closure) -> Iterator[Finding]:
     vllm, transformers = closure.version(closure.vllm), closure.version("transformers")
     if "gemma4" not in closure.promises or vllm is None or transformers is None:
         return
-    if Version(vllm.public) <= LAST_VLLM_SEEN_WITHOUT and transformers >= PER_LAYER_CONFIG:
+    if Version(vllm.public) < FIRST_VLLM_WITH_IT and transformers >= PER_LAYER_CONFIG:
         yield Finding(
             FindingCode.GEMMA4_CONFIG,
             f"{closure.vllm} {vllm} cannot read the Gemma 4 configuration of transformers "
             f"{transformers}",
             f'add "<{PER_LAYER_CONFIG}" to {closure.subject}.transformers, or take a newer vLLM',
             expected=f"transformers < {PER_LAYER_CONFIG}", found=f"transformers {transformers}")
+
+
+def too_new_for_vllm(closure: Closure) -> Iterator[Finding]:
+    """Find transformers 5 beside a vLLM that was made for 4."""
+    vllm, transformers = closure.version(closure.vllm), closure.version("transformers")
+    if "gemma4" in closure.promises:
+        return  # such a vLLM is too old for Gemma 4, which is said already
+    if (vllm and transformers and transformers.major >= 5
+            and Version(vllm.public) < FIRST_VLLM_WITH_TRANSFORMERS5):
+        yield Finding(
+            FindingCode.TRANSFORMERS_TOO_NEW,
+            f"{closure.vllm} {vllm} was made for transformers 4, but {transformers} is there",
+            f'set {closure.subject}.transformers to "<5", or take vLLM '
+            f"{FIRST_VLLM_WITH_TRANSFORMERS5} or newer", expected="transformers < 5",
+            found=f"transformers {transformers}")
 
 
 def without_transformers5(closure: Closure) -> Iterator[Finding]:
@@ -180,6 +200,24 @@ def mixed_cuda(closure: Closure) -> Iterator[Finding]:
             f"these packages are not of CUDA {closure.cuda}: {others}",
             f"add {pins} to {closure.subject}.requires", expected=f"CUDA {closure.cuda}",
             found=others)
+
+
+def two_cuda_majors(closure: Closure) -> Iterator[Finding]:
+    """Find NVIDIA's libraries for two major versions of CUDA side by side."""
+    if closure.gpu is None:
+        return
+    names: dict[str, list[str]] = {}
+    for name in sorted(closure.versions):
+        plain = re.sub(r"-cu\d+$", "", name)
+        if plain.startswith("nvidia-") and plain not in FOR_TWO_MAJORS:
+            names.setdefault(plain, []).append(name)
+    both = [found for found in names.values() if len(found) > 1]
+    if both:
+        listed = ", ".join(" and ".join(found) for found in both)
+        yield Finding(
+            FindingCode.TWO_CUDA_MAJORS, f"libraries of two CUDA major versions: {listed}",
+            f"lock torch, vLLM and their extensions in {closure.subject} for one CUDA version",
+            Severity.WARNING, expected="one CUDA major version", found=listed)
 
 
 def unmet_requirements(cell: Cell, lock: Lock) -> Iterator[Finding]:

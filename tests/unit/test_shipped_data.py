@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from builder.diagnosis import catalogue
 from builder.doctor import judging
-from builder.gate import explain, policy
+from builder.gate import explain, jit, policy
 from builder.gate import rules as gate_rules
 from builder.lean import rules as lean_rules
 
 BUILDER = Path(__file__).parents[2] / "builder"
 READERS: dict[str, Callable[[], Sized]] = {
     "gate/policy.toml": lambda: policy.policy.__wrapped__().rule_list,
+    "gate/jit.toml": lambda: jit.jit.__wrapped__().compiler,
     "gate/rules.toml": lambda: gate_rules.rules.__wrapped__().after,
     "gate/explain.toml": lambda: explain.explanations.__wrapped__(),
     "lean/rules.toml": lambda: lean_rules.rules.__wrapped__().leave_out,

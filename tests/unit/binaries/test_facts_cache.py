@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 from pathlib import Path
 
@@ -20,6 +21,9 @@ LIBRARY = elf_file(needed=["libc.so.6"], defined=["here"], undefined=["there@lib
                    weak=["here"], sections={".nv_fatbin": fatbin((2, 120, 0x100000), (1, 80, 0)),
                                             "__nv_relfatbin": fatbin((2, 90, 0))})
 MEMBERS = {"thing/__init__.py": b"x = 1\n", "thing/_C.so": LIBRARY,
+           "triton/backends/nvidia/bin/ptxas": b"sm_120a sm_121a ",
+           "thing/stub.so": elf_file(sections={
+               ".nv_fatbin": (FIXTURES / "refuses.fatbin").read_bytes()}),
            "thing/k.cubin": (FIXTURES / "cuda13-sm_120f.cubin").read_bytes()}
 
 
@@ -29,6 +33,20 @@ def test_facts_come_back_from_the_cache_as_they_went(tmp_path: Path) -> None:
     facts = read_wheel(path, sha256_file(path))
     assert facts_cache.decode(facts_cache.encode(facts)) == facts
     assert facts.cubins[0][1].form is Form.SASS
+    assert facts.targets
+    assert [elf for elf in facts.elves if elf.stubs and elf.regions]
+
+
+def test_facts_of_before_stubs_and_compilers_are_still_read(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, {"thing/_C.so": LIBRARY})
+    facts = read_wheel(path, sha256_file(path))
+    text, *names = facts_cache.encode(facts, packed=False).split(b"\0")
+    plain = json.loads(text)
+    del plain["targets"]
+    for elf in plain["elves"]:
+        del elf["regions"], elf["stubs"]
+    old = facts_cache.decode(b"\0".join((json.dumps(plain).encode(), *names)), packed=False)
+    assert [elf.cuda for elf in old.elves] == [elf.cuda for elf in facts.elves]
 
 
 @pytest.mark.parametrize("harm", [

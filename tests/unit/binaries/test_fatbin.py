@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from elf_files import fatbin
 
-from builder.binaries.facts import Code, Form
+from builder.binaries.facts import Code, Form, Region
 from builder.binaries.fatbin import ARCH_EXACT, FAMILY, MAX_KINDS, read_fatbin
 from builder.binaries.metered import Metered
 
@@ -42,6 +42,16 @@ def test_regions_follow_each_other_with_padding(padding: int) -> None:
 
 def test_code_that_no_gpu_runs_is_passed_over() -> None:
     assert read(fatbin((8, 120, 0), (64, 90, 0), (2, 90, 0))) == (["sm_90"], "")
+
+
+def test_regions_are_told_apart_by_their_architectures() -> None:
+    exact, both = fatbin((2, 120, ARCH_EXACT), (2, 90, ARCH_EXACT)), fatbin((2, 120, 0), (1, 80, 0))
+    data = exact + both + both
+    assert read_fatbin(Metered(io.BytesIO(data)), 0, len(data)).regions == (
+        Region(("compute_80", "sm_120"), 2), Region(("sm_120a", "sm_90a"), 1))
+    nvidia = (FIXTURES / "sm_120a-only.fatbin").read_bytes()
+    assert read_fatbin(Metered(io.BytesIO(nvidia)), 0, len(nvidia)).regions == (
+        Region(("sm_120a", "sm_90a"), 1),)
 
 
 def test_an_empty_section_holds_nothing() -> None:

@@ -14,6 +14,20 @@ def test_the_first_rule_that_matches_file_and_gpu_applies() -> None:
     assert rules.rule("a/b.so", "sm_90") is OPTIONAL
 
 
+def test_a_rule_holds_for_its_versions_alone() -> None:
+    shipped = policy()
+    path = "vllm/third_party/deep_gemm/_C.abi3.so"
+    assert shipped.rule(path, "sm_121", "0.20.2").need is Need.NEVER
+    assert shipped.rule(path, "sm_121", "0.24.0").need is Need.REQUIRED
+    assert shipped.rule(path, "sm_121").need is Need.REQUIRED  # a version that is not known
+
+
+def test_a_stub_has_its_own_rule_or_that_of_its_file() -> None:
+    rules = Policy(rule_list=(NEVER,), stubs=(OPTIONAL.model_copy(update={"kernels": "*x*"}),))
+    assert rules.stub("a/b.so", "_Z1xv", "sm_121", "1").need is Need.OPTIONAL
+    assert rules.stub("a/b.so", "_Z1yv", "sm_121", "1") is NEVER
+
+
 def test_a_file_without_a_rule_must_have_code() -> None:
     rule = Policy(rule_list=(NEVER,)).rule("b/c.so", "sm_121")
     assert rule.need is Need.REQUIRED

@@ -22,6 +22,8 @@ def on_locks(check: Callable[[Closure], Iterator[Finding]]
 
 too_old_for_gemma4 = on_locks(versions.too_old_for_gemma4)
 too_new_for_gemma4 = on_locks(versions.too_new_for_gemma4)
+too_new_for_vllm = on_locks(versions.too_new_for_vllm)
+two_cuda_majors = on_locks(versions.two_cuda_majors)
 without_transformers5 = on_locks(versions.without_transformers5)
 cpu_torch = on_locks(versions.cpu_torch)
 mixed_flashinfer = on_locks(versions.mixed_flashinfer)
@@ -62,6 +64,7 @@ def test_gemma4_asks_no_flashinfer_of_a_cpu_cell_and_knows_its_vllm() -> None:
 
 @pytest.mark.parametrize(("vllm", "transformers", "fires"), [
     ("0.20.2", "5.23.0", True), ("0.20.2", "5.15.0", True), ("0.19.1", "5.19.0", True),
+    ("0.27.1", "5.15.0", True), ("0.28.0", "5.15.0", False),
     ("0.20.2", "5.14.1", False), ("0.32.0", "5.19.0", False)])
 def test_a_configuration_that_this_vllm_cannot_read(vllm: str, transformers: str, *, fires: bool
                                                      ) -> None:
@@ -69,6 +72,30 @@ def test_a_configuration_that_this_vllm_cannot_read(vllm: str, transformers: str
     found = list(too_new_for_gemma4(cell, make_lock(
         cell, *wheels(vllm=vllm, transformers=transformers))))
     assert [finding.code for finding in found] == (["gemma4-config"] if fires else [])
+
+
+@pytest.mark.parametrize(("vllm", "transformers", "fires"), [
+    ("0.18.1", "5.5.1", True), ("0.19.0", "5.5.1", False), ("0.18.1", "4.57.6", False)])
+def test_transformers_5_beside_a_vllm_of_before_it(vllm: str, transformers: str, *, fires: bool
+                                                    ) -> None:
+    cell = make_cell(GPU)
+    found = list(too_new_for_vllm(cell, make_lock(
+        cell, *wheels(vllm=vllm, transformers=transformers))))
+    assert [finding.code for finding in found] == (["transformers-too-new"] if fires else [])
+    gemma = make_cell(GEMMA)
+    assert not list(too_new_for_vllm(gemma, make_lock(
+        gemma, *wheels(vllm=vllm, transformers=transformers))))
+
+
+@pytest.mark.parametrize(("names", "fires"), [
+    (("nvidia-cublas-cu12", "nvidia-cublas"), True),
+    (("nvidia-nccl-cu12", "nvidia-nccl-cu13"), True),
+    (("nvidia-cublas", "nvidia-nccl-cu13", "nvidia-ml-py"), False),
+    (("nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13"), False)])
+def test_libraries_of_two_cuda_majors(names: tuple[str, ...], *, fires: bool) -> None:
+    cell = make_cell(GPU)
+    found = list(two_cuda_majors(cell, make_lock(cell, *(make_wheel(one, "1.0") for one in names))))
+    assert [finding.code for finding in found] == (["two-cuda-majors"] if fires else [])
 
 
 def test_transformers5_fires_on_transformers_4_and_is_quiet_on_5() -> None:
