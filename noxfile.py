@@ -86,6 +86,8 @@ for _name, _help in {
     "bench": "Measure token rates (-- CELL --quick --baseline RECORD).",
     "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
+    "promote": "Move tags to images that passed (-- CELL…, -- CELL --log).",
+    "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
     "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
     "cache": "Show what the cache holds, or remove what nobody needs (-- show, -- prune).",

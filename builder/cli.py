@@ -31,6 +31,8 @@ COMMANDS = (
     "bench",
     "report",
     "push",
+    "promote",
+    "rollback",
     "diagnose",
     "recipe",
     "cache",

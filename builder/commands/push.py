@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from builder import console
+from builder.attachments import Attached, attach_all
 from builder.direct_push import DirectPush
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import EngineError, UsageError, command
+from builder.errors import EngineError, NetworkError, UsageError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
 from builder.publish import Pushed, push_immutable, push_next, push_without_engine
 from builder.record.models import records_folder
+from builder.registry.client import Client
+from builder.registry.reference import parse
+from builder.registry.repository import Repository
 from builder.registry.upload import Outcome
 from builder.store.compressed import Compression
 from builder.store.content_store import Store
@@ -30,6 +34,7 @@ class Result:
     pushed: Pushed
     candidate: str = ""
     direct: DirectPush | None = None
+    attached: Attached | None = None
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -74,7 +79,8 @@ def execute(options: argparse.Namespace) -> int:
         pushed = push_cell(workspace, engine, cell, image, options.since)
         candidate = (push_next(engine, image, name, records_folder(workspace.cache))
                      if options.next else "")
-        results.append(Result(cell.id, pushed, candidate))
+        results.append(Result(cell.id, pushed, candidate,
+                              attached=attach(workspace, cell, image, pushed)))
     if options.json:
         console.document([as_json(result) for result in results])
     else:
@@ -97,7 +103,18 @@ def _push_directly(workspace: Workspace, engine: Engine, cell: Cell, image: Imag
         records=records_folder(workspace.cache) if options.next else None,
         siblings=siblings(workspace), since=options.since,
         compression=Compression(options.compression or Compression.ZSTD))
-    return Result(cell.id, pushed, candidate, direct)
+    return Result(cell.id, pushed, candidate, direct, attach(workspace, cell, image, pushed))
+
+
+def attach(workspace: Workspace, cell: Cell, image: ImageFacts, pushed: Pushed) -> Attached:
+    """Attach records, lock, contents and findings to what was pushed."""
+    repository = Repository(Client(parse(pushed.reference)))
+    manifest = repository.manifest(pushed.digest)
+    if manifest is None:
+        raise NetworkError("the registry does not have what was pushed a moment ago",
+                           where=f"{repository.name}@{pushed.digest}",
+                           next_step="push again, unless somebody else cleans the registry")
+    return attach_all(workspace, cell, repository, manifest, image.labels)
 
 
 def siblings(workspace: Workspace) -> list[str]:
@@ -115,6 +132,9 @@ def as_json(result: Result) -> dict[str, Any]:
         "next": result.candidate or None, "size": pushed.size,
         "previous": pushed.previous or None, "to_pull": pushed.to_pull,
         "new_layers": [layer.digest for layer in pushed.missing]}
+    if result.attached is not None:
+        value["attached"] = {"records": result.attached.records,
+                             "documents": list(result.attached.documents)}
     if result.direct is not None:
         done = result.direct
         value |= {"config": done.config, "sent": done.sent, "seconds": round(done.seconds, 2),
@@ -135,8 +155,17 @@ def show(results: Sequence[Result]) -> None:
     console.table("pushed", ("cell", "tag", "manifest digest", "compressed", "an update pulls",
                              "from", "-next"), rows)
     for result in results:
+        if result.attached is not None:
+            console.out(f"{result.cell}: {attached_in_words(result.attached)}")
         if result.direct is not None:
             console.out(f"{result.cell}: {summary(result.direct)}")
+
+
+def attached_in_words(attached: Attached) -> str:
+    """Say what is attached to an image, and what is not."""
+    count = f"{attached.records} {'record' if attached.records == 1 else 'records'}"
+    return "; ".join([f"attached: {', '.join([count, *attached.documents])}",
+                      *(f"left out: {reason}" for reason in attached.left_out)])
 
 
 def summary(done: DirectPush) -> str:

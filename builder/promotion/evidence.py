@@ -21,6 +21,10 @@ RECORD_TYPE = "application/vnd.sparkyard.record.v3+json"
 ATTACHED_NOTES = ("cell", "level", "recipe", "where", "verdict", "started")
 
 
+class UnprovenError(VerdictError):
+    """An image has not shown what its tag needs; the message lists the gaps."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """The records of one manifest, and why others that are attached do not count."""
@@ -126,12 +130,12 @@ def _is_enough(record: Record, needed: Requirement) -> bool:
 
 
 def _unproven(evidence: Evidence, cell: str, needed: Requirement, counted: Sequence[Record],
-              gaps: Iterable[str]) -> VerdictError:
+              gaps: Iterable[str]) -> UnprovenError:
     there = [f"attached: {describe(record)}, {record.verdict}" for record in counted]
     refused = [f"does not count: {reason}" for reason in evidence.refused]
     head = f"this image has not shown what its tag needs ({demand(needed)})"
     smoke = command("smoke", cell, "--level", needed.level)
-    return VerdictError("\n  ".join([head, *gaps, *there, *refused]),
-                        where=evidence.manifest.digest,
-                        next_step=f"make a record ({smoke}) and attach it "
-                        f"({command('push', cell)})")
+    return UnprovenError("\n  ".join([head, *gaps, *there, *refused]),
+                         where=evidence.manifest.digest,
+                         next_step=f"make a record ({smoke}) and attach it "
+                         f"({command('push', cell)})")

@@ -49,7 +49,7 @@ def test_another_wheel_gives_other_inputs_and_another_immutable_tag() -> None:
 
 
 def test_the_tag_says_what_is_inside() -> None:
-    assert a_plan().tag.startswith("r/tf5:tf5-0.20.2-")
+    assert a_plan().tag.startswith("r/tf5:tf5-vllm0.20.2-cu130-")
 
 
 def test_a_local_version_makes_a_valid_tag() -> None:

@@ -1,0 +1,97 @@
+"""What is attached to a pushed image: its records, its lock, its contents, and the gate's findings.
+
+All of it depends on the image alone, so that a second push attaches nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from builder import labels as label
+from builder.bases.state import read_bases
+from builder.errors import SparkyardError
+from builder.gate.run import gate_cell, own_base
+from builder.locking.lock import Lock, load_for, render
+from builder.matrix.cells import Cell
+from builder.promotion.evidence import attach_record, is_about
+from builder.record.models import Record, records_folder
+from builder.record.reader import read_records
+from builder.registry.repository import Manifest, Repository
+from builder.report.gate import sarif
+from builder.sbom import licence_of, make_sbom
+from builder.store.content_store import Store
+from builder.workspace import Workspace
+
+LOCK_TYPE = "application/vnd.sparkyard.lock.v1+toml"
+SARIF_TYPE = "application/sarif+json"
+SBOM_TYPE = "application/vnd.cyclonedx+json"
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What was attached: the number of records, and the names of the documents."""
+
+    records: int
+    documents: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifest: Manifest,
+               labels: Mapping[str, str]) -> Attached:
+    """Attach everything that this machine knows of an image to its manifest in the registry.
+
+    Lock, contents and findings need the lock that the image was built from; where this checkout
+    has another one by now, they are left out, and the answer says so.
+    """
+    records = own_records(workspace, manifest)
+    for record in records:
+        attach_record(repository, manifest, record)
+    lock = load_for(cell, workspace.locks)
+    if lock.digest != labels.get(label.LOCK):
+        return Attached(len(records), (), ("the lock has changed since the image was built",))
+    documents = _documents(workspace, cell, lock, manifest, labels)
+    for kind, (title, data) in documents.items():
+        repository.attach(manifest, kind, data, {label.CELL: cell.id}, title)
+    return Attached(len(records), tuple(title for title, _ in documents.values()))
+
+
+def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
+    """Return this machine's conclusive records of an image, those that say fail too."""
+    return [record for record in read_records(records_folder(workspace.cache))
+            if record.is_conclusive and is_about(record, manifest)]
+
+
+def _documents(workspace: Workspace, cell: Cell, lock: Lock, manifest: Manifest,
+               labels: Mapping[str, str]) -> dict[str, tuple[str, bytes]]:
+    base = read_bases(workspace).get((cell.base_name, cell.platform))
+    store = Store(workspace.cache)
+    contents = make_sbom(lock, base, labels, manifest.digest,
+                         lambda wheel: licence_of(store.wheel_path(wheel)))
+    documents = {LOCK_TYPE: (f"{cell.id}.toml", render(lock).encode()),
+                 SBOM_TYPE: ("bom.cdx.json", contents)}
+    findings = _findings(workspace, cell, lock)
+    if findings is not None:
+        documents[SARIF_TYPE] = ("gate.sarif.json", findings)
+    return documents
+
+
+def _findings(workspace: Workspace, cell: Cell, lock: Lock) -> bytes | None:
+    """Return the gate's findings that are kept of this lock; None where there are none."""
+    source = own_base(workspace, read_bases(workspace).get((cell.base_name, cell.platform)))
+    try:
+        report = gate_cell(workspace, cell, lock, source, _no_wheels)
+    except NotKeptError:
+        return None
+    value: dict[str, Any] = sarif([report], workspace.locks)
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+class NotKeptError(SparkyardError):
+    """The gate's verdict is not in the cache, and is not worth reading gigabytes again."""
+
+
+def _no_wheels() -> Any:
+    raise NotKeptError("the verdict of the gate is not kept")

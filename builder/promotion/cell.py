@@ -1,0 +1,107 @@
+"""Promote and roll back a cell's moving tags, by the policy that the matrix has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from builder.errors import UsageError, VerdictError, command
+from builder.image import local_name
+from builder.matrix.cells import Cell
+from builder.matrix.promotion import Promotion, Requirement
+from builder.promotion.dated import give_dated
+from builder.promotion.evidence import (
+    Proof,
+    UnprovenError,
+    gather,
+    prove,
+)
+from builder.promotion.moving import Moved, MovingTag
+from builder.registry.client import Client
+from builder.registry.reference import parse
+from builder.registry.repository import Manifest, Repository
+
+UNVERIFIED = "-unverified"
+
+
+@dataclass(frozen=True)
+class CellTags:
+    """A cell's repository, its policy, and the moving tags that the policy has."""
+
+    repository: Repository
+    cell: str
+    policy: Promotion
+    options: dict[str, Callable[[], object]] = field(default_factory=dict)
+
+    @property
+    def own(self) -> MovingTag:
+        """Return the cell's own moving tag."""
+        return self._tag(self.cell, self.policy)
+
+    @property
+    def unverified(self) -> MovingTag | None:
+        """Return the tag that promises less; None where the policy has none."""
+        needed = self.policy.unverified
+        return self._tag(f"{self.cell}{UNVERIFIED}", needed, unverified=True) if needed else None
+
+    def all(self) -> list[MovingTag]:
+        """Return the moving tags."""
+        return [self.own, *([self.unverified] if self.unverified else [])]
+
+    def _tag(self, name: str, needed: Requirement, *, unverified: bool = False) -> MovingTag:
+        def proof(digest: str) -> Proof:
+            return prove(gather(self.repository, digest), self.cell, needed, self.policy)
+        return MovingTag(self.repository, name, proof, unverified, **self.options)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Promoted:
+    """A promotion: what moved, the dated tag, and what the cell's own tag still lacks, if so."""
+
+    moved: Moved
+    dated: str
+    lacking: str = ""
+
+
+def tags_of(cell: Cell, registry: str) -> CellTags:
+    """Return a cell's tags in a registry; raises UsageError where the matrix has no policy."""
+    if cell.promote is None:
+        raise UsageError("the matrix does not say what this image must show to be promoted",
+                         where=f"matrix.toml: images.{cell.image}",
+                         next_step="add [promote] with level and hardware")
+    client = Client(parse(local_name(registry, cell)))
+    return CellTags(Repository(client), cell.id, cell.promote)
+
+
+def find_image(tags: CellTags, name: str = "") -> Manifest:
+    """Return the image under a tag or digest, by default the cell's ``-next``."""
+    wanted = name or f"{tags.cell}-next"
+    found = tags.repository.manifest(wanted)
+    if found is None:
+        raise VerdictError("the registry does not have this image", where=f"{tags.repository.name}"
+                           f"{'@' if wanted.startswith('sha256:') else ':'}{wanted}",
+                           next_step=f"push it: {command('push', tags.cell, '--next')}")
+    return found
+
+
+def promote(tags: CellTags, target: str, reason: str = "") -> Promoted:
+    """Move the cell's tag to an image, or its unverified tag where that is all it has shown.
+
+    Raises UnprovenError where it has not even shown that.
+    """
+    try:
+        return _finished(tags.own, tags.own.promote(target, reason), tags)
+    except UnprovenError as error:
+        if tags.unverified is None or error.where != target:
+            raise
+        moved = tags.unverified.promote(target, reason)
+        return _finished(tags.unverified, moved, tags, error.what)
+
+
+def _finished(tag: MovingTag, moved: Moved, tags: CellTags, lacking: str = "") -> Promoted:
+    """Give the image its dated tag; a run that was killed before it is made up for."""
+    head, manifest = tag.state().head, tags.repository.manifest(moved.after)
+    dated = give_dated(tags.repository, head.entry, manifest) if (
+        head and manifest and head.entry.target == moved.after
+        and head.entry.action == "promote") else ""
+    return Promoted(moved, dated, lacking)

@@ -1,0 +1,76 @@
+"""A cell's tags by the matrix's policy: its own, or the one that says it is unverified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builder.errors import UsageError, VerdictError
+from builder.matrix.promotion import Promotion, Requirement
+from builder.promotion.cell import CellTags, find_image, promote, tags_of
+from builder.promotion.evidence import UnprovenError, attach_record
+from tests.unit.cells_for_tests import make_cell
+from tests.unit.fake_repository import Memory, of_image, put_image, repository
+from tests.unit.record.test_models import SPARK, a_record
+
+SPARKS = Promotion(level="2", hardware=("gb10",),
+                   unverified=Requirement(level="1a", hardware=("cpu",)))
+OPTIONS: dict[str, Any] = {"settle": lambda: None, "clock": lambda: "2026-11-21T00:00:00Z"}
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def tags(memory: Memory) -> CellTags:
+    return CellTags(repository(memory), "cpu", SPARKS, OPTIONS)
+
+
+def test_without_a_gb10_only_the_unverified_tag_moves(memory: Memory, tags: CellTags) -> None:
+    image = put_image(memory, "x", tags=["cpu-next"])
+    attach_record(tags.repository, image, of_image(a_record(), image))
+    done = promote(tags, find_image(tags).digest)
+    assert (done.moved.tag, done.dated) == ("cpu-unverified", "cpu-unverified-20261121")
+    assert "level 2 on gb10" in done.lacking
+    assert memory.tags["cpu-unverified"] == image.digest
+    assert "cpu" not in memory.tags
+    assert tags.unverified is not None
+    assert tags.unverified.history()[0].entry.unverified
+
+
+def test_a_gb10s_record_moves_the_tag_itself(memory: Memory, tags: CellTags) -> None:
+    image = put_image(memory, "x", tags=["cpu-next"])
+    spark = a_record().model_copy(update={"gpus": (SPARK,)})
+    attach_record(tags.repository, image, of_image(spark, image))
+    done = promote(tags, image.digest)
+    assert (done.moved.tag, done.dated, done.lacking) == ("cpu", "cpu-20261121", "")
+    again = promote(tags, image.digest)
+    assert (again.moved.entry, again.dated) == (None, "cpu-20261121")
+
+
+def test_without_any_evidence_nothing_moves(memory: Memory, tags: CellTags) -> None:
+    image = put_image(memory, "x")
+    with pytest.raises(UnprovenError, match="level 1a on cpu"):
+        promote(tags, image.digest)
+    with pytest.raises(UnprovenError):
+        promote(CellTags(tags.repository, "cpu", SPARKS.model_copy(
+            update={"unverified": None}), OPTIONS), image.digest)
+    assert memory.tags == {}
+
+
+def test_an_image_that_is_not_pushed_names_the_command(tags: CellTags) -> None:
+    with pytest.raises(VerdictError) as caught:
+        find_image(tags)
+    assert caught.value.where.endswith("team/cpu:cpu-next")
+    assert "push" in caught.value.next_step
+
+
+def test_a_matrix_without_policy_is_said() -> None:
+    with pytest.raises(UsageError, match="does not say what this image must show"):
+        tags_of(make_cell(), "127.0.0.1:5000/team")
+    cell = make_cell().model_copy(update={"promote": SPARKS})
+    assert [tag.tag for tag in tags_of(cell, "127.0.0.1:5000/team").all()] == [
+        "img", "img-unverified"]
