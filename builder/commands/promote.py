@@ -1,4 +1,4 @@
-"""``sparkyard promote``: move a cell's tag to an image that has shown what the matrix asks for.
+"""Move a cell's tag to an image that has shown what the matrix asks for.
 
 The tag moves only where records of the right level and hardware, attached to that very image, say
 pass. Each move is an entry in the tag's log, which lies in the registry.

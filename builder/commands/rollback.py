@@ -1,4 +1,4 @@
-"""``sparkyard rollback``: point a cell's moving tag back at the last good image before this one.
+"""Point a cell's moving tag back at the last good image before this one.
 
 Nothing is built or pulled. The image's records are checked again before the tag moves, and the
 move is an entry in the tag's log.
