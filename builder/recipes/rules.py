@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
 
 class Condition(Frozen):
-    """What a rule asks of one flag, or of one key of its JSON: exactly one test."""
+    """What a rule asks of one flag, one key of its JSON, or one variable: exactly one test."""
 
     flag: str
     key: str = ""
@@ -47,7 +47,7 @@ class Condition(Frozen):
         return self
 
     def holds(self, values: Mapping[str, str]) -> bool:
-        """Say whether the condition holds for a command line: flag, or flag.key, -> value."""
+        """Say whether it holds: flag, flag.key, or an environment variable's name -> value."""
         value = values.get(f"{self.flag}.{self.key}" if self.key else self.flag)
         if self.is_set is not None:
             return (value is not None) == self.is_set
@@ -93,7 +93,7 @@ class Rule(Frozen):
             return False
         if self.environment and not set(self.environment) & set(recipe.environment):
             return False
-        values = command_line(recipe.serve)
+        values = {**command_line(recipe.serve), **recipe.environment}
         return all(condition.holds(values) for condition in self.when)
 
 

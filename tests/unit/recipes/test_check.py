@@ -26,7 +26,8 @@ def recipe(*serve: str, **changed: Any) -> Recipe:
     return Recipe.model_validate({
         "name": "r", "schema": 1, "description": "d", "family": "other", "image": "tf5",
         "model": {"repository": "a/b", "unpinned_because": "a test", "parameters_billion": 1,
-                  "active_billion": 1}, "serve": (*SERVE, *serve), **changed})
+                  "active_billion": 1}, "environment": {"MAX_JOBS": "4"},
+        "serve": (*SERVE, *serve), **changed})
 
 
 def locked(store: Store, path: Path, version: str) -> Lock:
@@ -77,7 +78,7 @@ def test_a_misspelt_flag_comes_with_what_was_meant(vllms: Vllms, lock: Lock) -> 
 
 def test_an_unread_variable_and_an_impossible_pattern_are_warnings(
         vllms: Vllms, lock: Lock) -> None:
-    made = recipe(environment={"VLLM_SPCE": "1"}, log={"must_show": [
+    made = recipe(environment={"MAX_JOBS": "4", "VLLM_SPCE": "1"}, log={"must_show": [
         {"pattern": "Using CUTLASS everywhere", "why": "w"},
         {"pattern": "Only a processor says this", "why": "w", "on": "cpu"}]})
     found = check(made, CELL, lock, vllms)

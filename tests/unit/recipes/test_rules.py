@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,31 @@ PEAGLE = '{"method":"eagle3","model":"RedHatAI/gemma-4-31B-it-p-eagle","parallel
 
 
 def recipe(*serve: str, vision: bool = False, experts: bool = False, family: str = "gemma4",
-           repository: str = "google/gemma-4-31B-it") -> Recipe:
+           repository: str = "google/gemma-4-31B-it", **environment: str) -> Recipe:
     document: dict[str, Any] = {
         "name": "r", "schema": 1, "description": "d", "family": family, "image": "tf5",
         "model": {"repository": repository, "unpinned_because": "a test",
                   "parameters_billion": 30, "active_billion": 4 if experts else 30},
-        "serve": serve, "capabilities": {"vision": vision}}
+        "serve": serve, "capabilities": {"vision": vision},
+        "environment": {"MAX_JOBS": "4", **environment}}
+    if not document["environment"]["MAX_JOBS"]:
+        del document["environment"]["MAX_JOBS"]
     return Recipe.model_validate(document)
 
 
-def names(made: Recipe, *, is_cuda: bool = True) -> list[str]:
-    return [rule.name for rule in broken_rules(made, is_cuda=is_cuda, vllm="0.20.2")]
+def names(made: Recipe, *, is_cuda: bool = True, vllm: str = "0.20.2") -> list[str]:
+    return [rule.name for rule in broken_rules(made, is_cuda=is_cuda, vllm=vllm)]
+
+
+def with_drafter(**config: str) -> tuple[str, ...]:
+    return (*SHARE, "--speculative-config", json.dumps({"model": "google/drafter", **config}))
+
+
+TWO = (*SHARE, "--tensor-parallel-size", "2")
+NVFP4 = "nvidia/Gemma-4-26B-A4B-NVFP4"
+MARLIN = ("--moe-backend", "marlin")
+OFFLOADING = ("--kv-transfer-config", '{"kv_connector":"OffloadingConnector"}')
+OTHER_CONNECTOR = ("--kv-transfer-config", '{"kv_connector":"NixlConnector"}')
 
 
 CASES = {
@@ -60,7 +75,59 @@ CASES = {
     "tool-parser-missing": (
         recipe(*SHARE, "--enable-auto-tool-choice"),
         recipe(*SHARE, "--enable-auto-tool-choice", "--tool-call-parser", "gemma4")),
+    "gemma4-drafter-without-method": (
+        recipe(*with_drafter()), recipe(*with_drafter(method="mtp"))),
+    "gemma4-drafter-on-0.25": (
+        recipe(*with_drafter(method="mtp")), recipe(*SHARE)),
+    "gemma4-fp8-cache-on-two": (
+        recipe(*TWO, "--kv-cache-dtype", "fp8"), recipe(*SHARE, "--kv-cache-dtype", "fp8")),
+    "gemma4-fp8-cache-on-0.27": (
+        recipe(*SHARE, "--kv-cache-dtype", "fp8"), recipe(*SHARE)),
+    "gemma4-experts-cut-in-two": (
+        recipe(*TWO, *MARLIN, experts=True, repository=NVFP4),
+        recipe(*TWO, *MARLIN, "--enable-expert-parallel", experts=True, repository=NVFP4)),
+    "gemma4-b12x": (
+        recipe(*SHARE, "--moe-backend", "flashinfer_b12x"), recipe(*SHARE, *MARLIN)),
+    "b12x-on-two": (
+        recipe(*TWO, "--moe-backend", "flashinfer_b12x", family="qwen3"),
+        recipe(*SHARE, "--moe-backend", "flashinfer_b12x", family="qwen3")),
+    "moe-backend-of-sm100": (
+        recipe(*SHARE, "--moe-backend", "flashinfer_trtllm"),
+        recipe(*SHARE, "--moe-backend", "flashinfer_cutlass")),
+    "kv-cache-nvfp4": (
+        recipe(*SHARE, "--kv-cache-dtype", "nvfp4"), recipe(*SHARE, "--kv-cache-dtype", "fp8")),
+    "deep-gemm-fp8": (
+        recipe(*SHARE, family="qwen3", repository="Qwen/Qwen3.6-27B-FP8"),
+        recipe(*SHARE, family="qwen3", repository="Qwen/Qwen3.6-27B-FP8",
+               VLLM_USE_DEEP_GEMM="0")),
+    "nvfp4-with-offload": (
+        recipe(*SHARE, "--cpu-offload-gb", "10", experts=True, repository=NVFP4),
+        recipe(*SHARE, "--cpu-offload-gb", "0", experts=True, repository=NVFP4)),
+    "gpt-oss-on-gb10": (
+        recipe(*SHARE, family="other", repository="openai/gpt-oss-120b"),
+        recipe(*SHARE, family="other", repository="openai/other")),
+    "deepseek-v4-on-gb10": (
+        recipe(*SHARE, family="other", repository="deepseek-ai/DeepSeek-V4-Flash"),
+        recipe(*SHARE, family="other", repository="deepseek-ai/DeepSeek-V3")),
+    "remote-code-on-old-vllm": (
+        recipe(*SHARE, "--trust-remote-code"), recipe(*SHARE)),
+    "compile-jobs": (recipe(*SHARE, MAX_JOBS=""), recipe(*SHARE)),
+    "expandable-segments": (
+        recipe(*SHARE, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"),
+        recipe(*SHARE, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:False")),
+    "kv-offload": (recipe(*SHARE, *OFFLOADING), recipe(*SHARE, *OTHER_CONNECTOR)),
+    "ray-on-sparks": (
+        recipe(*SHARE, "--distributed-executor-backend", "ray"),
+        recipe(*SHARE, "--distributed-executor-backend", "mp")),
+    "network-of-one-spark": (
+        recipe(*SHARE, NCCL_IB_GID_INDEX="3"), recipe(*SHARE, NCCL_DEBUG="INFO")),
 }
+# Rules of other versions of vLLM than the usual one, and a neighbour of each.
+VERSIONS = {"gemma4-drafter-on-0.25": ("0.25.1", "0.24.0"),
+            "gemma4-fp8-cache-on-two": ("0.19.1", "0.20.2"),
+            "gemma4-fp8-cache-on-0.27": ("0.27.1", "0.28.0"),
+            "deep-gemm-fp8": ("0.27.0", "0.28.0"), "remote-code-on-old-vllm": ("0.8.5", "0.9.0"),
+            "gemma4-b12x": ("0.27.0", "0.28.0"), "deepseek-v4-on-gb10": ("0.27.0", "0.32.0")}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -70,8 +137,10 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_rule_fires_alone_and_its_neighbour_is_silent(name: str) -> None:
     wrong, right = CASES[name]
-    assert names(wrong) == [name]
-    assert names(right) == []
+    faulty, good = VERSIONS.get(name, ("0.20.2", ""))
+    assert names(wrong, vllm=faulty) == [name]
+    assert names(right, vllm=faulty) == []
+    assert not good or names(wrong, vllm=good) == []
 
 
 @pytest.mark.parametrize("made", [
