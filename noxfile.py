@@ -88,6 +88,8 @@ for _name, _help in {
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
     "promote": "Move tags to images that passed (-- CELL…, -- CELL --log).",
     "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",
+    "verify": "Check an image in a registry against all that is said of it (-- CELL).",
+    "diff": "Show what changes between two images (-- CELL:TAG CELL).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
     "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
     "cache": "Show what the cache holds, or remove what nobody needs (-- show, -- prune).",

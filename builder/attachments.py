@@ -17,6 +17,7 @@ from builder.gate.run import gate_cell, own_base
 from builder.locking.lock import Lock, load_for, render
 from builder.matrix.cells import Cell
 from builder.promotion.evidence import attach_record, is_about
+from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.record.models import Record, records_folder
 from builder.record.reader import read_records
 from builder.registry.repository import Manifest, Repository
@@ -25,9 +26,7 @@ from builder.sbom import licence_of, make_sbom
 from builder.store.content_store import Store
 from builder.workspace import Workspace
 
-LOCK_TYPE = "application/vnd.sparkyard.lock.v1+toml"
 SARIF_TYPE = "application/sarif+json"
-SBOM_TYPE = "application/vnd.cyclonedx+json"
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,12 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):
         return Attached(len(records), (), ("the lock has changed since the image was built",))
-    documents = _documents(workspace, cell, lock, manifest, labels)
+    documents, left_out = _documents(workspace, cell, lock, manifest, labels)
+    if repository.referrers(manifest.digest, SBOM_TYPE):
+        documents.pop(SBOM_TYPE, None)  # wheels that are gone from the store had a licence then
     for kind, (title, data) in documents.items():
         repository.attach(manifest, kind, data, {label.CELL: cell.id}, title)
-    return Attached(len(records), tuple(title for title, _ in documents.values()))
+    return Attached(len(records), tuple(title for title, _ in documents.values()), left_out)
 
 
 def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
@@ -65,17 +66,21 @@ def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
 
 
 def _documents(workspace: Workspace, cell: Cell, lock: Lock, manifest: Manifest,
-               labels: Mapping[str, str]) -> dict[str, tuple[str, bytes]]:
+               labels: Mapping[str, str]
+               ) -> tuple[dict[str, tuple[str, bytes]], tuple[str, ...]]:
+    """Return each document by its type, with its file name, and why one is left out."""
     base = read_bases(workspace).get((cell.base_name, cell.platform))
-    store = Store(workspace.cache)
-    contents = make_sbom(lock, base, labels, manifest.digest,
-                         lambda wheel: licence_of(store.wheel_path(wheel)))
-    documents = {LOCK_TYPE: (f"{cell.id}.toml", render(lock).encode()),
-                 SBOM_TYPE: ("bom.cdx.json", contents)}
+    documents = {LOCK_TYPE: (f"{cell.id}.toml", render(lock).encode())}
+    left_out = ["the base has changed since the image was built: no list of contents"]
+    if base is not None and base.image_id == labels.get(label.PREFIX + "base.id"):
+        store, left_out = Store(workspace.cache), []
+        documents[SBOM_TYPE] = ("bom.cdx.json", make_sbom(
+            lock, base, labels, manifest.digest,
+            lambda wheel: licence_of(store.wheel_path(wheel))))
     findings = _findings(workspace, cell, lock)
     if findings is not None:
         documents[SARIF_TYPE] = ("gate.sarif.json", findings)
-    return documents
+    return documents, tuple(left_out)
 
 
 def _findings(workspace: Workspace, cell: Cell, lock: Lock) -> bytes | None:

@@ -33,6 +33,8 @@ COMMANDS = (
     "push",
     "promote",
     "rollback",
+    "verify",
+    "diff",
     "diagnose",
     "recipe",
     "cache",

@@ -73,7 +73,7 @@ def gather(repository: Repository, digest: str) -> Evidence:
         except (UsageError, ValueError) as error:
             refused.append(f"{artifact.digest[:19]}: {getattr(error, 'what', error)}")
         except NetworkError as error:
-            if "other bytes" not in error.what:
+            if "other bytes" not in error.what and "too long" not in error.what:
                 raise
             refused.append(f"{artifact.digest[:19]}: {error.what.splitlines()[0]}")
     return Evidence(manifest, tuple(records), tuple(refused))

@@ -10,7 +10,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
@@ -18,7 +18,13 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from builder.errors import NetworkError
-from builder.limits import REGISTRY_BYTES, REGISTRY_S, TooMuchError, bounded
+from builder.limits import (
+    ENGINE_TRANSFER_S,
+    REGISTRY_BYTES,
+    REGISTRY_S,
+    TooMuchError,
+    bounded,
+)
 from builder.registry.credentials import Login, find_login
 from builder.registry.reference import LOOPBACK, Reference
 from builder.text import one_line, redact
@@ -109,6 +115,28 @@ class Client:
             raise RegistryFault(self.answered(reply))
         return reply
 
+    def download(self, url: str, limit: int) -> Iterator[bytes]:
+        """Yield a blob piece by piece; raises NetworkError where it does not come whole.
+
+        ``limit`` are the most bytes. What they are is for the caller to check.
+        """
+        if (there := self.ask("HEAD", url)).status != 200:
+            raise self.given_up(RegistryFault(self.answered(there)))
+        authorization = self._authorization.get(self._scopes(url, ""), "")
+        headers = {"Accept-Encoding": "identity",
+                   **({"Authorization": authorization} if authorization else {})}
+        try:
+            reply = self._session().get(url, headers=headers, stream=True,
+                                        timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
+                                        auth=lambda request: request)
+            with reply:
+                if reply.status_code != 200:
+                    raise self.given_up(RegistryFault(f"it answered {reply.status_code}"))
+                yield from bounded(reply.raw.stream(_CHUNK_BYTES, decode_content=False), limit,
+                                   ENGINE_TRANSFER_S)
+        except (TooMuchError, requests.RequestException, HTTPError, OSError) as error:
+            raise self.given_up(RegistryFault(f"a blob did not come whole ({error})")) from error
+
     def pause(self, attempt: int) -> None:
         """Wait before the next attempt: twice as long each time."""
         time.sleep(self._pause_s * 2**attempt)
@@ -118,8 +146,8 @@ class Client:
         return f"it answered {reply.status}" + (f" ({reply.message})" if reply.message else "")
 
     def given_up(self, fault: RegistryFault) -> NetworkError:
-        """Return the error for a registry that cannot be pushed to now."""
-        return NetworkError(f"the registry cannot be pushed to: {fault}", where=str(self.reference),
+        """Return the error for a registry that cannot be used now."""
+        return NetworkError(f"the registry cannot be used: {fault}", where=str(self.reference),
                             next_step="run the same command again: it goes on where it stopped")
 
     def location(self, reply: Reply, asked: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -131,6 +131,10 @@ class Repository:
         if actual != digest:
             raise self._other_bytes(digest, actual)
         return reply.body
+
+    def stream(self, digest: str, limit: int) -> Iterator[bytes]:
+        """Yield a large blob piece by piece, unchecked; raises NetworkError."""
+        return self.client.download(self.client.url(f"blobs/{digest}"), limit)
 
     def put_blob(self, blob: Blob) -> None:
         """Bring a small blob into the repository, unless it is there."""

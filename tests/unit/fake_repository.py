@@ -6,18 +6,31 @@ so that a test decides the order of all requests, and at which of them a run is 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
+import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import zstandard
+
 from builder.record.models import Record
 from builder.registry.client import Client, Reply
-from builder.registry.manifest import CONFIG_TYPE, MANIFEST_TYPE, document
+from builder.registry.manifest import (
+    CONFIG_TYPE,
+    MANIFEST_TYPE,
+    ManifestLayer,
+    document,
+    image_config,
+    image_manifest,
+)
 from builder.registry.reference import parse
 from builder.registry.repository import INDEX_TYPE, Manifest, Repository
+from builder.registry.upload import Blob
 
 REFERENCE = "127.0.0.1:5000/team/cpu:cpu"
 
@@ -108,6 +121,13 @@ class MemoryClient(Client):
         return reply
 
 
+    def download(self, url: str, limit: int) -> Iterator[bytes]:
+        """Yield a blob in small pieces."""
+        self._before()
+        data = self._memory.blobs[url.rpartition("/")[2]]
+        yield from (data[at:at + 1000] for at in range(0, len(data), 1000))
+
+
 def repository(memory: Memory, **hooks: Callable[[], None]) -> Repository:
     """Return a repository in memory."""
     return Repository(MemoryClient(memory, **hooks))
@@ -123,6 +143,41 @@ def put_image(memory: Memory, name: str, labels: Mapping[str, str] | None = None
     manifest = document({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "layers": [],
                          "config": {"mediaType": CONFIG_TYPE, "digest": config.digest,
                                     "size": config.size}})
+    assert isinstance(manifest.source, bytes)
+    memory.manifests[manifest.digest] = (manifest.source, MANIFEST_TYPE)
+    memory.tags.update((tag, manifest.digest) for tag in tags)
+    return Manifest(manifest.digest, MANIFEST_TYPE, manifest.source)
+
+
+def make_tar(files: Mapping[str, bytes]) -> bytes:
+    """Return a tar of these files."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def a_layer(files: Mapping[str, bytes], compression: str = "zstd") -> ManifestLayer:
+    """Return a layer of these files."""
+    tar = make_tar(files)
+    data = zstandard.ZstdCompressor().compress(tar) if compression == "zstd" else gzip.compress(
+        tar, mtime=0)
+    return ManifestLayer(digest_of(tar), Blob(digest_of(data), len(data), data), compression,
+                         "test")
+
+
+def put_layers(memory: Memory, layers: Sequence[ManifestLayer], labels: Mapping[str, str],
+               tags: Sequence[str] = ()) -> Manifest:
+    """Put an image with layers."""
+    config = image_config({"Config": {"Labels": dict(labels)}, "Architecture": "amd64",
+                           "Os": "linux"}, layers)
+    manifest = image_manifest(config, layers)
+    for blob in (config, *(layer.blob for layer in layers)):
+        assert isinstance(blob.source, bytes)
+        memory.blobs[blob.digest] = blob.source
     assert isinstance(manifest.source, bytes)
     memory.manifests[manifest.digest] = (manifest.source, MANIFEST_TYPE)
     memory.tags.update((tag, manifest.digest) for tag in tags)

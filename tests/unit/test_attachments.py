@@ -10,6 +10,7 @@ import pytest
 from builder import attachments
 from builder import labels as label
 from builder.attachments import LOCK_TYPE, SARIF_TYPE, SBOM_TYPE, attach_all
+from builder.bases.state import read_bases
 from builder.locking.lock import load_for, read_lock
 from builder.promotion.evidence import RECORD_TYPE
 from builder.record.check import Status
@@ -32,8 +33,11 @@ def test_everything_is_attached_once(workspace: Workspace, tmp_path: Path) -> No
     for status in (Status.PASS, Status.FAIL):
         keep(records_folder(workspace.cache), of_image(a_record(status), image))
     keep(records_folder(workspace.cache), a_record())
+    base = read_bases(workspace).get((cell.base_name, cell.platform))
+    assert base is not None
     for _ in range(2):
-        done = attach_all(workspace, cell, there, image, {label.LOCK: lock.digest})
+        done = attach_all(workspace, cell, there, image, {
+            label.LOCK: lock.digest, f"{label.PREFIX}base.id": base.image_id})
         assert (done.records, done.left_out) == (2, ())
     assert sorted(one.type for one in there.referrers(image.digest)) == sorted(
         [RECORD_TYPE, RECORD_TYPE, LOCK_TYPE, SBOM_TYPE])
@@ -52,8 +56,9 @@ def test_findings_that_are_kept_are_attached(
     monkeypatch.setattr(attachments, "sarif", lambda *_: {"version": "2.1.0"})
     memory, cell = Memory(), workspace.cells[0]
     image, there = put_image(memory, "x"), repository(memory)
-    attach_all(workspace, cell, there, image, {
+    done = attach_all(workspace, cell, there, image, {
         label.LOCK: load_for(cell, workspace.locks).digest})
+    assert "base has changed" in done.left_out[0]
     (found,) = there.referrers(image.digest, SARIF_TYPE)
     assert there.attached(found, image.digest) == b'{"version":"2.1.0"}'
 

@@ -1,0 +1,73 @@
+"""Check an image in a registry against all that is said of it.
+
+Its layers are streamed and hashed. What is installed is compared with the attached lock and list of
+contents, the attached records with the image, and a moving tag with its log.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from builder import console
+from builder import labels as label
+from builder.errors import UsageError
+from builder.matrix.cells import Cell
+from builder.promotion.cell import CellTags, find_image, tags_of
+from builder.promotion.contents import read_remote
+from builder.promotion.verify import Finding, verify_image
+from builder.workspace import Workspace, open_workspace
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("verify", help="check an image in a registry",
+                                   description=__doc__)
+    parser.add_argument("image", metavar="REF", help="a cell, or CELL:TAG, or CELL@sha256:…")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document on standard output")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Verify one image; the exit code is 1 where anything is wrong."""
+    workspace = open_workspace(options.matrix, make_cache=False)
+    tags, name = named_image(workspace, options.image)
+    manifest = find_image(tags, name)
+    image = read_remote(tags.repository, manifest)
+    with console.progress("verify", float(sum(layer.size for layer in image.layers))) as meter:
+        findings = verify_image(tags, image, name, meter.advance)
+    good = not any(finding.problem for finding in findings)
+    cell = image.labels.get(label.CELL)
+    if cell != tags.cell:
+        findings.append(Finding("cell", f"the image is one of {cell or 'no cell'}"))
+        good = False
+    if options.json:
+        console.document({"image": f"{tags.repository.name}@{manifest.digest}", "good": good,
+                          "findings": [vars(finding) for finding in findings]})
+    else:
+        show(f"{tags.repository.name}@{manifest.digest}", findings)
+    return 0 if good else 1
+
+
+def named_image(workspace: Workspace, text: str) -> tuple[CellTags, str]:
+    """Read ``cpu``, ``cpu:TAG`` or ``cpu@sha256:…``; raises UsageError for an unknown cell."""
+    cell, _, name = text.partition("@") if "@" in text else text.partition(":")
+    return tags_of(_cell(workspace, cell), workspace.registry), name or cell
+
+
+def show(image: str, findings: Sequence[Finding]) -> None:
+    """Print a line a finding; what is wrong stands in full."""
+    for finding in findings:
+        verdict = "WRONG" if finding.problem else "good"
+        console.out(f"{verdict:6} {finding.subject:9} {finding.problem or finding.seen}")
+    wrong = sum(bool(finding.problem) for finding in findings)
+    console.out(f"{'FAILED' if wrong else 'PASSED'}: {image}, {wrong} wrong of {len(findings)}")
+
+
+def _cell(workspace: Workspace, name: str) -> Cell:
+    found = next((cell for cell in workspace.cells if cell.id == name), None)
+    if found is None:
+        raise UsageError(f'there is no cell "{name}"', where="command line",
+                         next_step="name a cell of matrix.toml, like cpu, cpu:TAG or cpu@sha256:…")
+    return found

@@ -1,0 +1,36 @@
+"""``sparkyard verify``: a line a finding, and an exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builder import labels as label
+from builder.cli import run
+from tests.unit.fake_repository import Memory, a_layer, put_layers
+from tests.unit.promotion_checkout import make_checkout
+
+
+def test_what_is_wrong_is_shown_and_is_the_exit_code(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    memory = Memory()
+    matrix = make_checkout(tmp_path, memory, monkeypatch)
+    image = put_layers(memory, [a_layer({"a": b"1"})], {label.CELL: "tf5"}, ["cpu"])
+    assert run(["--matrix", matrix, "verify", "cpu"]) == 1
+    said = capsys.readouterr().out
+    assert "good   layers    1 layers have the bytes" in said
+    assert "WRONG  lock      no lock is attached" in said
+    assert "WRONG  cell      the image is one of tf5" in said
+    assert f"FAILED: 127.0.0.1:5000/team/cpu@{image.digest}, 5 wrong of 6" in said
+    assert run(["--matrix", matrix, "verify", f"cpu@{image.digest}", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["good"] is False
+
+
+@pytest.mark.parametrize(("name", "code"), [("cpx", 2), ("cpu:gone", 1)])
+def test_what_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
+                                       code: int) -> None:
+    matrix = make_checkout(tmp_path, Memory(), monkeypatch)
+    assert run(["--matrix", matrix, "verify", name]) == code
