@@ -20,7 +20,7 @@ GOLDEN = """\
 
 ```text
 broken-tool-calls: tool calls break
-  remedy: a newer vLLM
+  remedy:   a newer vLLM
 ```
 
 | verdict | check | seen | time |
