@@ -1,58 +1,98 @@
-"""How many failures of the field are named? `python -m benchmarks.diagnose`.
+"""How many failures of the field are named? `python -m benchmarks.diagnose [LOG…]`.
 
-Reads the entries of tests/fixtures/field_failures.toml and prints, by kind of failure, how many are
-named rightly, wrongly or not at all. Ends with 1 where one is named wrongly, or where a harmless or
-a context line is claimed as a cause.
+Reads tests/fixtures/field_failures.toml (what owners posted) and upstream_failures.toml (what the
+programs print), and prints by kind how many are named rightly, wrongly or not at all; the first name
+counts. Logs that are named are taken for healthy ones, of which nothing may be claimed. Ends with 1
+where anything is named wrongly, or where a harmless or a context line is claimed as a cause.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tomli
 
 from builder.diagnosis.catalogue import load
+from builder.diagnosis.log_file import read_log
 from builder.diagnosis.matching import diagnose
 
-FIELD = Path(__file__).parents[1] / "tests" / "fixtures" / "field_failures.toml"
+FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
+OWNERS, UPSTREAM = FIXTURES / "field_failures.toml", FIXTURES / "upstream_failures.toml"
 
 
-def entries() -> list[dict[str, Any]]:
-    """Return the failures of the field."""
-    with FIELD.open("rb") as file:
-        failures: list[dict[str, Any]] = tomli.load(file)["failure"]
+def entries(file: Path) -> list[dict[str, Any]]:
+    """Return the failures of a file."""
+    with file.open("rb") as stream:
+        failures: list[dict[str, Any]] = tomli.load(stream)["failure"]
     return failures
+
+
+def claimed(lines: Sequence[str]) -> list[str]:
+    """Return the names that are claimed for lines, the likeliest first."""
+    return [item.issue.name for item in diagnose(lines, load()) if item.claimed]
 
 
 def outcome(entry: dict[str, Any]) -> str:
     """Return whether an entry is named "right", "wrong" or "none"; the first name counts."""
-    claimed = [item.issue.name for item in diagnose(entry["log"].splitlines(), load())
-               if item.claimed]
-    if not claimed:
+    names = claimed(entry["log"].splitlines())
+    if not names:
         return "none"
-    return "right" if claimed[0] == entry["named"] else "wrong"
+    return "right" if names[0] == entry["named"] else "wrong"
 
 
-def main() -> int:
-    """Count and print."""
+def table(file: Path) -> list[str]:
+    """Print how the entries of a file are named; return those that are named wrongly."""
     counts: dict[str, Counter[str]] = {}
     wrong = []
-    for entry in entries():
-        kind = entry["kind"] if entry["lines"] == "literal" else f"({entry['lines']} lines)"
+    for entry in entries(file):
+        if "log" not in entry:
+            continue
+        literal = entry["lines"] in ("literal", "upstream")
         result = outcome(entry)
+        kind = entry["kind"] if literal else f"({entry['lines']} lines)"
         counts.setdefault(kind, Counter())[result] += 1
         wrong += [entry["id"]] if result == "wrong" else []
-    print(f"{'kind':18} {'right':>6} {'wrong':>6} {'none':>6}")
+    print(f"{file.name}\n  {'kind':18} {'right':>6} {'wrong':>6} {'none':>6}")
     for kind, count in sorted(counts.items()):
-        print(f"{kind:18} {count['right']:6} {count['wrong']:6} {count['none']:6}")
-    literal = sum((count for kind, count in counts.items() if kind[0] != "("), Counter[str]())
-    print(f"literal: {literal['right']} of {literal.total()} right "
-          f"({literal['right'] / literal.total():.0%}), {literal['wrong']} wrong; "
-          f"named wrongly: {', '.join(wrong) or 'none'}")
-    return 1 if wrong else 0
+        print(f"  {kind:18} {count['right']:6} {count['wrong']:6} {count['none']:6}")
+    total = sum((count for kind, count in counts.items() if kind[0] != "("), Counter[str]())
+    print(f"  {total['right']} of {total.total()} right ({total['right'] / total.total():.0%}), "
+          f"{total['wrong']} wrong; named wrongly: {', '.join(wrong) or 'none'}")
+    return wrong
+
+
+def told() -> None:
+    """Print what stands behind the failures of owners who posted no line."""
+    issues = {issue.name: issue for issue in load().issues}
+    prose = [entry["named"] for entry in entries(OWNERS) if "log" not in entry]
+    by_check = sum(name in issues and not issues[name].patterns for name in prose)
+    by_line = sum(name in issues for name in prose) - by_check
+    print(f"told without a line: {len(prose)}; {by_line} have a line of upstream's, {by_check} are "
+          f"found by a check of smoke, {len(prose) - by_line - by_check} are only explained")
+
+
+def healthy(logs: Sequence[str]) -> list[str]:
+    """Print what is claimed of healthy logs; return those of which anything is."""
+    bad = []
+    for name in logs:
+        names = claimed(read_log(name).lines)
+        bad += [name] if names else []
+        print(f"  {name}: {', '.join(names) or 'nothing claimed'}")
+    if logs:
+        print(f"healthy logs: {len(logs) - len(bad)} of {len(logs)} without a claim")
+    return bad
+
+
+def main(logs: Sequence[str]) -> int:
+    """Count and print."""
+    wrong = table(OWNERS) + table(UPSTREAM)
+    told()
+    return 1 if wrong + healthy(logs) else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from builder.diagnosis.models import Catalogue, Diagnosis, HarmlessLine, KnownIssue
+from builder.diagnosis.models import HINT, Catalogue, Diagnosis, HarmlessLine, KnownIssue
+from builder.diagnosis.quick import QuickSearch
 from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
 
@@ -23,21 +25,29 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     text = "\n".join([*(check.detail for check in failed),
                       *(line for line in log if not harmless(line, catalogue.harmless))])
     known = {**(versions or {}), **versions_in(log)}
-    shown: list[tuple[int, int, Diagnosis]] = []
+    shown: list[_Shown] = []
     for issue in sorted(catalogue.issues, key=lambda issue: issue.rank):
-        place = _place(issue, failed, text)
-        if place is None or not _fits(issue, text):
-            continue
-        found = Diagnosis(issue=issue, line=place[1], ruled_out=issue.ruled_out(known))
-        if not (issue.general and _explained(found, shown)):
-            shown.append((issue.rank, place[0], found))
-    return tuple(diagnosis for *_, diagnosis in sorted(shown, key=lambda entry: entry[:2]))
+        found = _found(issue, failed, text, known)
+        if found and not (issue.general and _explained(found, shown)):
+            shown.append(found)
+    return tuple(one.diagnosis for one in sorted(shown, key=lambda one: (one.rank, one.place)))
 
 
-def _explained(found: Diagnosis, shown: Iterable[tuple[int, int, Diagnosis]]) -> bool:
-    """Say whether a line of a family of causes is one that a cause explains already."""
-    return any(other.claimed and (found.line in other.line or other.line in found.line)
-               for *_, other in shown)
+@dataclass(frozen=True)
+class _Shown:
+    """An issue that shows: its rank, its place in the text (-1: a check), its diagnosis."""
+
+    rank: int
+    place: int
+    diagnosis: Diagnosis
+
+
+def _explained(found: _Shown, shown: Iterable[_Shown]) -> bool:
+    """Say whether a cause that is named stands before the line of a family, or on it."""
+    line = found.diagnosis.line
+    return any(other.diagnosis.claimed and other.rank == 0 and (
+        0 <= other.place <= found.place or line in other.diagnosis.line
+        or other.diagnosis.line in line) for other in shown)
 
 
 def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
@@ -45,23 +55,34 @@ def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
     return next((entry for entry in known if entry.expression.search(line)), None)
 
 
-def _place(issue: KnownIssue, failed: Sequence[Check], text: str) -> tuple[int, str] | None:
-    """Return where and by what an issue shows: a check stands before any line."""
+def _found(issue: KnownIssue, failed: Sequence[Check], text: str, known: Mapping[str, str]
+           ) -> _Shown | None:
+    """Return an issue that shows, if what must stand beside it does; a check counts first."""
+    rank = issue.rank
+    seen = _check(issue, failed) or _first(issue.searches, text)
+    if seen is None:
+        rank, seen = max(rank, HINT), _first(issue.weak_searches, text)
+    when, unless = issue.conditions
+    if seen is None or not when.search(text) or unless.search(text):
+        return None
+    place, line = seen
+    return _Shown(rank, place, Diagnosis(issue=issue, line=line, ruled_out=issue.ruled_out(known)))
+
+
+def _check(issue: KnownIssue, failed: Sequence[Check]) -> tuple[int, str] | None:
     for check in failed:
         if any(re.search(pattern.check, check.check) and re.search(pattern.detail, check.detail)
                for pattern in issue.checks):
             return -1, f"{check.check}: {check.detail}"
-    matches = [match for search in issue.searches if (match := search.first(text))]
+    return None
+
+
+def _first(searches: Iterable[QuickSearch], text: str) -> tuple[int, str] | None:
+    matches = [match for search in searches if (match := search.first(text))]
     if not matches:
         return None
     first = min(matches, key=lambda match: match.start())
     return first.start(), _lines_of(first, text)
-
-
-def _fits(issue: KnownIssue, text: str) -> bool:
-    """Say whether what must be in the log is there, and what must not be is not."""
-    when, unless = issue.conditions
-    return bool(when.search(text)) and not unless.search(text)
 
 
 def _lines_of(match: re.Match[str], text: str) -> str:

@@ -14,6 +14,7 @@ from builder.diagnosis.quick import QuickSearch
 from builder.model import Frozen, Link, Name, Pattern, Specifier
 from builder.record.models import KnownFailure
 
+HINT, ECHO = 2, 3  # ranks, see KnownIssue.rank
 SEEN_LIMIT = 300  # characters of a log's line that are shown
 
 Text = Annotated[str, Field(min_length=1)]
@@ -56,15 +57,17 @@ class KnownIssue(Frozen):
     two lines of a traceback. ``when`` must be in the log as well and ``unless`` must not. Where the
     same line has several causes, ``shown_by`` says what would show this one, and ``or_else`` names
     the others, likeliest first. A ``general`` issue stands for a whole family: it is named after
-    those that say more, and not at all for a line that one of them explains. An ``echo`` follows
-    from many causes and is named last. ``affects`` maps a distribution to the versions that have
-    the fault; ``until`` says in words when it ends. ``confirmed`` says that a fix, an A/B test, a
-    maintainer or our own measurement backs the cause.
+    those that say more, and not at all for what comes after one of them. ``hints`` are lines that
+    are no error in themselves: an issue that shows by a hint only stands behind those. An ``echo``
+    follows from many causes and is named last. ``affects`` maps a distribution to the versions that
+    have the fault; ``until`` says in words when it ends. ``confirmed`` says that a fix, an A/B
+    test, a maintainer or our own measurement backs the cause.
     """
 
     name: Name
     alias: Annotated[str, Field(pattern=r"^F\d+$")] | None = None
     patterns: tuple[Search, ...] = ()
+    hints: tuple[Search, ...] = ()
     checks: tuple[CheckPattern, ...] = ()
     when: Pattern = ""
     unless: Pattern = "(?!)"
@@ -81,7 +84,7 @@ class KnownIssue(Frozen):
 
     @model_validator(mode="after")
     def _is_visible(self) -> KnownIssue:
-        if not self.patterns and not self.checks:
+        if not self.patterns and not self.hints and not self.checks:
             raise ValueError("an issue needs a pattern or a check")
         return self
 
@@ -91,14 +94,19 @@ class KnownIssue(Frozen):
         return tuple(QuickSearch.of(text) for text in self.patterns)
 
     @cached_property
+    def weak_searches(self) -> tuple[QuickSearch, ...]:
+        """Return the hints, ready to search."""
+        return tuple(QuickSearch.of(text) for text in self.hints)
+
+    @cached_property
     def conditions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         """Return ``when`` and ``unless``, ready to search."""
         return re.compile(self.when), re.compile(self.unless)
 
     @property
     def rank(self) -> int:
-        """Return 0 for a cause, 1 for a family of causes, 2 for what follows from others."""
-        return 2 if self.echo else int(self.general)
+        """Return 0 for a cause, 1 for a family of causes, 3 for what follows from others."""
+        return ECHO if self.echo else int(self.general)
 
     def ruled_out(self, versions: Mapping[str, str]) -> str:
         """Return why the known versions cannot have this fault, or nothing."""

@@ -20,7 +20,9 @@ ISSUES = load()
 # A log of each issue, named by the issues that it must show, in their order. Lines that begin with
 # ``@@`` are failed checks, as the scripts inside an image print them.
 LOGS = sorted(path for path in FIXTURES.glob("*.log") if path.stem != "healthy")
-FIELD = tomli.loads((FIXTURES.parent / "field_failures.toml").read_text())["failure"]
+FAILURES = [entry for name in ("field_failures.toml", "upstream_failures.toml")
+            for entry in tomli.loads((FIXTURES.parent / name).read_text())["failure"]]
+FIELD = [entry for entry in FAILURES if "log" in entry]
 REAL = (FIXTURES / "healthy.log").read_text().splitlines()
 UNVERSIONED = [line for line in REAL if not versions_in([line])]
 LINES = {
@@ -65,6 +67,7 @@ MORE = [
      "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: []."),
     ("nvfp4-tie-weights",
      'ERROR   File "x.py", line 9, in tie_weights\nERROR     raise NotImplementedError'),
+    ("weights-do-not-fit-model", "KeyError: 'layers.0.mlp.down_proj.weight'"),
     ("engine-dead", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."),
     ("engine-dead",
      "WARNING [shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
@@ -74,8 +77,6 @@ MORE = [
      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 394.00 MiB."),
 ]
 NEIGHBOURS = [
-    "ImportError: vllm/_C.abi3.so: undefined symbol: ncclCommResume",  # not torch's
-    "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
     "INFO Model architectures ['Gemma4ForCausalLM'] are supported",
     "INFO This kernel only supports sm120a and sm121a.",
     "INFO bind on address ('0.0.0.0', 8000)",
@@ -86,11 +87,9 @@ NEIGHBOURS = [
     "  File \"modelopt.py\", line 1, in tie_weights\n    self.weight = other.weight",
     "INFO used to prevent the kernel from running out of memory.",
     "ERROR Error with model: The model `no-such-model` does not exist.",
-    "KeyError: 'layers.0.mlp.down_proj.weight'",
     ("W0424 AOTAutograd cache unable to serialize compiled graph: Can't pickle <function launcher "
      "at 0x7f1c60cb2440>: attribute lookup launcher on __main__ failed"),
     "INFO [backends.py:1105] Using cache directory: /var/cache/vllm for vLLM's torch.compile",
-    "There is no module or parameter named 'layers.0.mlp.down_proj.weight' in Gemma4Model.",
     'INFO: 172.17.0.1:4 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
 ]
 PROBES = [
@@ -132,6 +131,9 @@ def test_every_issue_has_a_log_and_no_log_is_of_none() -> None:
     named = {code for log in LOGS for code in codes(log)}
     named |= {entry["named"] for entry in FIELD if entry["named"]}
     assert named == {issue.name for issue in ISSUES.issues}
+    known = named | {entry.name for entry in ISSUES.reported}
+    assert {entry["named"] for entry in FAILURES} - {""} <= known
+    assert len({entry["id"] for entry in FAILURES}) == len(FAILURES)
     for log in LOGS:
         assert sum(line.startswith("@@ ") for line in log.read_text().splitlines()) == len(
             read(log)[1]), log
@@ -249,8 +251,10 @@ def test_lines_of_the_field_are_named_rightly_or_not_at_all(entry: dict[str, str
 
 
 def test_a_driver_that_lacks_a_symbol_is_no_fault_of_torch() -> None:
-    line = "ImportError: libtorch_cuda.so: undefined symbol: cuMemcpyBatchAsync"
-    assert [item.issue.name for item in diagnose([line], ISSUES)] == ["driver-too-old"]
+    for symbol, name in (("cuMemcpyBatchAsync", "driver-too-old"),
+                         ("ncclCommResume", "nccl-library-too-old")):
+        line = f"ImportError: libtorch_cuda.so: undefined symbol: {symbol}"
+        assert [item.issue.name for item in diagnose([line], ISSUES)] == [name]
 
 
 def test_the_cause_stands_before_what_follows_from_it() -> None:
