@@ -1,9 +1,9 @@
 """How many failures of the field are named? `python -m benchmarks.diagnose [LOG…]`.
 
 Reads tests/fixtures/field_failures.toml (what owners posted) and upstream_failures.toml (what the
-programs print), and prints by kind how many are named rightly, wrongly or not at all; the first name
-counts. Logs that are named are taken for healthy ones, of which nothing may be claimed. Ends with 1
-where anything is named wrongly, or where a harmless or a context line is claimed as a cause.
+programs print), and prints by kind how many are named rightly, wrongly or not at all; the first
+name counts. Logs that are given are taken for healthy ones: nothing may be claimed of them. Ends
+with 1 where anything is named wrongly, or a harmless or a context line is claimed as a cause.
 """
 
 from __future__ import annotations
