@@ -92,6 +92,11 @@ for _name, _help in {
     "diff": "Show what changes between two images (-- CELL:TAG CELL).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
     "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
+    "serve": "Serve a recipe in the background (-- RECIPE --port N --api-key-file FILE).",
+    "status": "Show the servers that run, and whether they answer (-- --json).",
+    "logs": "Show the log of a server (-- RECIPE -f).",
+    "stop": "Stop a server and wait until its memory is free (-- RECIPE).",
+    "switch": "Serve another recipe in the place of the one that is served (-- RECIPE).",
     "cache": "Show what the cache holds, or remove what nobody needs (-- show, -- prune).",
 }.items():
     nox.session(_verb(_name, _help), name=_name, python=False, default=False)

@@ -36,6 +36,7 @@ STRUCTURE: Mapping[str, str] = {
     "patches": r"answers|bytes|standings",
     "records": r"[a-z0-9][a-z0-9._-]*",
     "rootfs": r"amd64|arm64|\.(amd64|arm64)\.lock|[a-z0-9._-]+\.making|image-[a-z0-9_]+",
+    "serve": r"at-work",
     "services": r"dockerd\.log|registry|registry-program(\.new)?|registry\.(log|yml)",
     "stamps": rf"{_SHA256}\.json",
     "tmp": r"(tmp|work-)[a-z0-9_]{8}",

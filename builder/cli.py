@@ -37,6 +37,11 @@ COMMANDS = (
     "diff",
     "diagnose",
     "recipe",
+    "serve",
+    "status",
+    "logs",
+    "stop",
+    "switch",
     "cache",
 )
 

@@ -13,3 +13,4 @@ PATCHED = PREFIX + "patched."  # and the distribution: the version that a patche
 NCCL = PREFIX + "nccl.sha256"  # of the NCCL library inside; absent where there is none
 VERSION = PREFIX + "version."  # and the distribution: the version that the lock has
 RUN = PREFIX + "run"  # the process that owns a container
+SERVE = PREFIX + "serve."  # what follows names one fact of a server that was started to stay

@@ -134,21 +134,30 @@ class Container:
 
     def state(self) -> ContainerState:
         """Return how it is now."""
-        return self._read(lambda entry: ContainerState(
+        return self.read(lambda entry: ContainerState(
             entry["State"]["Status"], int(entry["State"]["ExitCode"]),
             bool(entry["State"]["OOMKilled"]), str(entry["State"].get("Error", ""))))
 
+    @contextmanager
+    def stream(self, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """Follow what a docker command prints for the length of the block."""
+        with process.stream([*self._docker.words, *words]) as child:
+            yield child
+
+    def begun(self) -> str:
+        """Return the moment from which its events count: its creation."""
+        return self.read(lambda entry: str(entry["Created"]))
+
     def follow_events(self) -> Iterator[str]:
-        """Yield its events (start, oom, kill, die, destroy) from its creation on, as they come.
+        """Yield its events (start, oom, kill, die, destroy) from ``begun`` on, as they come.
 
         Followed live: an engine remembers its last 256 events only, and none after a restart. Ends
         when the container is removed; raises EngineError where the engine goes away before that.
         """
-        created = self._read(lambda entry: str(entry["Created"]))
-        words = [*self._docker.words, "events", "--since", created, "--filter",
-                 f"container={self.id}", "--format", "{{.Action}}",
+        words = ["events", "--since", self.begun(), "--filter", f"container={self.id}",
+                 "--format", "{{.Action}}",
                  *(word for name in EVENTS for word in ("--filter", f"event={name}"))]
-        with process.stream(words) as child:
+        with self.stream(words) as child:
             for line in process.lines(child):
                 if (action := line.strip()) in EVENTS:
                     yield action
@@ -160,7 +169,7 @@ class Container:
 
     def published_port(self, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to ``port`` inside."""
-        return self._read(lambda entry: int(
+        return self.read(lambda entry: int(
             entry["NetworkSettings"]["Ports"][f"{port}/tcp"][0]["HostPort"]))
 
     def exec(self, command: Sequence[str], *, env: Mapping[str, str] | None = None,
@@ -195,11 +204,15 @@ class Container:
                          doing=f"copying {source} into a container", where=self.spec.image,
                          timeout=limits.ENGINE_TRANSFER_S)
 
+    def log_options(self) -> Sequence[str]:
+        """Return what limits the log: nothing, it is read from the beginning."""
+        return ()
+
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """Yield the lines of both streams, as they come when ``follow`` is set."""
-        words = [*self._docker.words, "container", "logs", *(["--follow"] if follow else []),
+        words = ["container", "logs", *self.log_options(), *(["--follow"] if follow else []),
                  self.id]
-        with process.stream(words) as child:
+        with self.stream(words) as child:
             assert child.stdout is not None
             for line in iter(partial(child.stdout.readline, limits.LINE_BYTES), b""):
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
@@ -209,7 +222,7 @@ class Container:
         self._docker.run("container", "rm", "--force", "--volumes", self.id, check=False,
                          doing="removing a container", timeout=limits.ENGINE_CHANGE_S)
 
-    def _read(self, read: Callable[[dict[str, Any]], T]) -> T:
+    def read(self, read: Callable[[dict[str, Any]], T]) -> T:
         """Return what ``read`` makes of ``docker inspect``'s answer."""
         return self._docker.ask("container", "inspect", self.id, doing=ASKING,
                                 where=self.spec.image, read=lambda text: read(json.loads(text)[0]))

@@ -47,6 +47,9 @@ KNOWN = (
           EngineError, "the connection to the Docker engine was lost",
           f"check the engine's log, start it ({command('engine')}), then run the same command "
           "again"),
+    Known((r"port is already allocated", r"address already in use"), EngineError,
+          "its port is in use",
+          f"{command('status')} shows our servers; choose another port with --port"),
     Known((r"no such container",), EngineError, "the container was removed by somebody else",
           "run the same command again"),
     Known((r"could not select device driver", r"nvidia-container-cli: initialization error",

@@ -1,4 +1,4 @@
-"""The OpenAI API of a server on this machine's loopback interface; no other host is ever asked."""
+"""The OpenAI API of a server on this machine; no other host is ever asked."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import urllib3
 from builder.limits import ANSWER_BYTES, STREAM_S, TooMuchError, bounded
 from builder.text import redact
 
+LOOPBACK = "127.0.0.1"
 TIMEOUT_S = 300.0
 HEALTH_S = 10.0
 PIECE = 65_536  # bytes that one read may return; it returns what is there
@@ -35,15 +36,18 @@ class Unanswered(Exception):  # noqa: N818 - a finding about the server
 class Client:
     """Asks one model of one server."""
 
-    def __init__(self, port: int, model: str) -> None:
-        """Bind to a port of 127.0.0.1; proxies of the environment are not for it."""
-        self.port, self.base, self.model = port, f"http://127.0.0.1:{port}", model
+    def __init__(self, port: int, model: str, *, host: str = LOOPBACK, key: str = "") -> None:
+        """Bind to a port of this machine; proxies of the environment are not for it."""
+        self.port, self.model, self.host, self._key = port, model, host, key
+        self.base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._session = requests.Session()
         self._session.trust_env = False
+        if key:
+            self._session.headers["Authorization"] = f"Bearer {key}"
 
     def another(self) -> Client:
         """Return a client of the same server with a connection of its own, for another thread."""
-        return Client(self.port, self.model)
+        return Client(self.port, self.model, host=self.host, key=self._key)
 
     def healthy(self) -> bool:
         """Say whether ``/health`` answers 200."""

@@ -62,6 +62,7 @@ ORDER = (
     "doctor",
     "diagnosis",
     "smoke",
+    "serve",
     "bench",
     "promotion",
     "report",

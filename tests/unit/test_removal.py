@@ -51,7 +51,7 @@ def test_no_program_is_started_to_remove_files() -> None:
         for path in BUILDER.rglob("*.py")}
     # `docker container rm` removes containers that carry our label, `docker image rm` one name.
     assert {name: used for name, used in found.items() if used} == {
-        f"engine/{name}.py": {"rm"} for name in ("container", "leftovers")}
+        f"engine/{name}.py": {"rm"} for name in ("container", "leftovers", "service")}
 
 
 @pytest.fixture

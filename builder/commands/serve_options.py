@@ -1,0 +1,167 @@
+"""What ``serve`` and ``switch`` share: their options, and the launch that these describe."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console
+from builder import labels as label
+from builder.engine.client import Engine, ImageFacts
+from builder.errors import EngineError, LockError, UsageError, command
+from builder.image import local_name
+from builder.locking.lock import Lock, load_for
+from builder.matrix.cells import Cell
+from builder.patches.revision import as_patched
+from builder.recipes.check import Vllms, check
+from builder.recipes.compatibility import check_pin
+from builder.recipes.exports.service import LOOPBACK, PUBLIC
+from builder.recipes.launch import PORT
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Recipe
+from builder.recipes.rules import Severity
+from builder.serve.api_key import check_file
+from builder.serve.boot import Outcome
+from builder.serve.launch import Asked, Launch, caller, plan_launch
+from builder.serve.servers import Server
+from builder.store.content_store import Store
+from builder.workspace import Workspace
+
+HIGHEST_PORT = 65535
+
+
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """Add the recipe and everything that decides how its server runs."""
+    parser.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
+    parser.add_argument("--cell", metavar="CELL",
+                        help="the cell to run on (default: the first locked cell of its image)")
+    parser.add_argument("--image", metavar="REF", help="serve with this image, not the cell's own")
+    parser.add_argument("--model", type=Path, metavar="DIR",
+                        help="serve the checkpoint in this folder, not the recipe's")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--host", metavar="ADDRESS",
+                       help=f"the address of this machine to listen on (default: {LOOPBACK})")
+    where.add_argument("--public", action="store_const", dest="host", const=PUBLIC,
+                       help="listen on all addresses")
+    parser.add_argument("--port", type=_port, metavar="N",
+                        help=f"the port of this machine (default: {PORT})")
+    parser.add_argument("--api-key-file", type=Path, metavar="FILE",
+                        help="a file with one line, the API key that clients have to send")
+    parser.add_argument("--hf-token-file", type=Path, metavar="FILE",
+                        help="a file with a token of the Hugging Face hub, for a download "
+                             "(default: the token of your own hub folder)")
+    parser.add_argument("--restart", action="store_true",
+                        help="start the server again after a failure or a reboot, until it is "
+                             "stopped")
+    parser.add_argument("--force", action="store_true",
+                        help="start although the recipe check found errors")
+
+
+def prepare(workspace: Workspace, engine: Engine, options: argparse.Namespace,
+            old: Server | None = None) -> Launch:
+    """Check everything that can be checked before a start, and decide the launch.
+
+    What is not asked for is as it was with the server ``old``. Raises UsageError, LockError or
+    EngineError.
+    """
+    recipe = load_recipe(workspace.root, options.recipe)
+    cell, lock = locked_cell(workspace, recipe, options.cell, engine.info.platform)
+    check_pin(recipe, cell, lock)
+    check_recipe(workspace, recipe, cell, lock, force=options.force)
+    reference = options.image or local_name(workspace.registry, cell)
+    image = local_image(engine, reference, lock, foreign=bool(options.image))
+    wheels = lock if options.image else as_patched(lock, image.labels)
+    return plan_launch(
+        workspace, recipe, cell, image, reference, asked(options, recipe, old), user=caller(),
+        versions={} if options.image else {wheel.name: wheel.version for wheel in wheels.wheels},
+        emulated=cell.platform != engine.info.platform)
+
+
+def asked(options: argparse.Namespace, recipe: Recipe, old: Server | None) -> Asked:
+    """Return what the options ask for; raises UsageError for files that cannot be used."""
+    key, token, model = options.api_key_file, options.hf_token_file, options.model
+    key = key or (old.key_file if old else None)
+    if key:
+        check_file(key)
+    if token and not token.is_file():
+        raise UsageError("there is no such file", where=f"--hf-token-file {token}",
+                         next_step="name a file that holds a token, or leave the option out")
+    if model and not (model.is_dir() and recipe.model.path):
+        raise UsageError("there is no such folder" if recipe.model.path else
+                         f"the recipe {recipe.name} serves a repository of a model hub, so that no "
+                         "folder can take its place", where=f"--model {model}",
+                         next_step="name a folder with a checkpoint, or leave --model out")
+    return Asked(host=options.host or (old.host if old else LOOPBACK),
+                 port=options.port or (old.port if old else PORT),
+                 key_file=key.absolute() if key else None, token_file=token,
+                 restart=options.restart or bool(old and old.restart), model=model)
+
+
+def locked_cell(workspace: Workspace, recipe: Recipe, wanted: str | None, platform: str
+                ) -> tuple[Cell, Lock]:
+    """Return the cell that is asked for, else the image's first locked one, this machine's first.
+
+    Raises UsageError for an unknown cell, LockError where none has a good lock.
+    """
+    cells = [cell for cell in workspace.cells
+             if (cell.id == wanted if wanted else cell.image == recipe.image)]
+    if not cells:
+        raise UsageError(f'there is no cell "{wanted}"' if wanted else
+                         f'the matrix has no image "{recipe.image}"', where="--cell" if wanted else
+                         f"recipes/{recipe.name}.toml: image",
+                         next_step=f"{command('plan')} lists the cells")
+    problems: list[LockError] = []
+    for cell in sorted(cells, key=lambda cell: cell.platform != platform):
+        try:
+            return cell, load_for(cell, workspace.locks)
+        except LockError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def check_recipe(workspace: Workspace, recipe: Recipe, cell: Cell, lock: Lock, *, force: bool
+                 ) -> None:
+    """Judge the recipe before anything starts; raises UsageError where it has an error."""
+    findings = check(recipe, cell, lock, Vllms(Store(workspace.cache), [lock]))
+    for finding in findings:
+        console.warn(f"recipe check ({finding.check}): {finding.what}")
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    if errors and not force:
+        raise UsageError(
+            f"the recipe check found {errors} error{'' if errors == 1 else 's'} in {recipe.name}",
+            where=f"recipes/{recipe.name}.toml", next_step=f"{command('recipe', 'check')} "
+            f"{recipe.name} explains them; --force starts all the same")
+
+
+def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) -> ImageFacts:
+    """Return the engine's image of that name, which is of this lock unless it is ``foreign``."""
+    image = engine.inspect(reference)
+    build = f"run {command('build', lock.cell)}"
+    if image is None:
+        raise EngineError("the engine has no such image", where=reference,
+                          next_step="pull or load it, or leave --image out" if foreign else build)
+    if not foreign and image.labels.get(label.LOCK) != lock.digest:
+        raise LockError("the image was not built from the current lock", where=reference,
+                        next_step=f"{build}, or serve the image as it is with --image REF")
+    return image
+
+
+def explain_failure(name: str, outcome: Outcome) -> None:
+    """Say why a server did not become ready, with the known failure and where its log is."""
+    console.warn(f"{name} did not become ready: {outcome.why}")
+    for known in outcome.known:
+        console.info(known)
+    if outcome.log:
+        console.info(f"log: {outcome.log}")
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Print what a command was asked for."""
+    console.out("\n".join(lines))
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text) <= HIGHEST_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port from 1 to {HIGHEST_PORT}")

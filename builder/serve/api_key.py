@@ -1,0 +1,57 @@
+"""The API key of a server: from a file, so that it stands on no command line and in no label.
+
+vLLM takes a key as ``--api-key``, which every user of the machine can read, or as the variable
+``VLLM_API_KEY``, which ``docker inspect`` shows. So the file is mounted read-only, and a shell in
+the container puts its content into the variable before it becomes the server.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from builder import console
+from builder.errors import UsageError
+from builder.limits import SETTINGS_BYTES, read_file
+
+VARIABLE = "VLLM_API_KEY"
+INSIDE = "/run/secrets/vllm-api-key"
+# $0 is "sh", the server's words follow. A key file is one line: the key, or VARIABLE=key.
+WRAPPER = (f'{VARIABLE}="$(head -n 1 {INSIDE} | sed "s/^{VARIABLE}=//")" && export {VARIABLE} '
+           '&& exec "$@"')
+LEAST = 8  # characters: fewer are guessed, and cannot be kept out of output
+
+
+def with_key(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words that start a server with the key of the mounted file."""
+    return ("sh", "-c", WRAPPER, "sh", *command)
+
+
+def read_key(file: Path) -> str:
+    """Return the key that a file holds; raises UsageError where there is none that can be used."""
+    try:
+        text = read_file(file, SETTINGS_BYTES, "file with an API key").decode("ascii", "strict")
+    except OSError as error:
+        raise _refused(file, f"the file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _refused(file, "the key has characters that no HTTP header can have") from error
+    lines = text.strip().splitlines()
+    key = lines[0].removeprefix(f"{VARIABLE}=") if lines else ""
+    if len(lines) != 1 or text.splitlines()[0].strip() != text.splitlines()[0]:
+        raise _refused(file, "it has to be one line with the key and nothing else")
+    if len(key) < LEAST or not key.isprintable() or " " in key:
+        raise _refused(file, f"a key has at least {LEAST} characters and no spaces")
+    return key
+
+
+def check_file(file: Path) -> None:
+    """Refuse a file without a usable key; warn of one that other users can read."""
+    read_key(file)
+    if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH) and os.name == "posix":
+        console.warn(f"other users can read the API key: chmod 600 {file}")
+
+
+def _refused(file: Path, what: str) -> UsageError:
+    return UsageError(what, where=f"--api-key-file {file}", next_step="make one: "
+                      f"(umask 077; openssl rand -hex 32 > {file})")

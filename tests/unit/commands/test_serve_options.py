@@ -1,0 +1,113 @@
+"""What ``serve`` and ``switch`` ask for, and everything that is refused before a start."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builder import labels as label
+from builder.commands import serve_options
+from builder.commands.serve_options import (
+    add_launch_options,
+    asked,
+    check_recipe,
+    local_image,
+    locked_cell,
+)
+from builder.errors import EngineError, LockError, UsageError
+from builder.recipes.check import Finding
+from builder.recipes.load import load_recipe
+from builder.recipes.rules import Severity
+from builder.serve.launch import Asked
+from builder.serve.servers import HOST, KEY_FILE, PORT, RESTART, read_server
+from tests.unit.played_servers import IMAGE, ROOT, WORKSPACE
+from tests.unit.serve.test_servers import facts
+
+TINY = load_recipe(ROOT, "tiny-gemma4")
+
+
+def options(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_launch_options(parser)
+    return parser.parse_args(["tiny-gemma4", *words])
+
+
+def test_nothing_asked_is_loopback_without_a_key() -> None:
+    assert asked(options(), TINY, None) == Asked()
+    assert asked(options("--public", "--port", "9"), TINY, None) == Asked(host="0.0.0.0", port=9)
+
+
+def test_a_switch_takes_over_what_is_not_asked_for(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("0123456789")
+    old = read_server(facts("a", {HOST: "10.0.0.7", PORT: "8123", KEY_FILE: str(key),
+                                  RESTART: "yes"}))
+    assert asked(options(), TINY, old) == Asked(host="10.0.0.7", port=8123, key_file=key,
+                                                restart=True)
+    assert asked(options("--port", "9"), TINY, old).port == 9
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "x", "-1", "٣"])
+def test_a_port_is_a_port(port: str) -> None:
+    with pytest.raises(SystemExit):
+        options(f"--port={port}")
+
+
+@pytest.mark.parametrize("words", [("--hf-token-file", "/none"), ("--model", "/none"),
+                                   ("--api-key-file", "/none")])
+def test_files_that_are_not_there(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        asked(options(*words), TINY, None)
+
+
+def test_no_folder_takes_the_place_of_a_hub_model(tmp_path: Path) -> None:
+    assert asked(options("--model", str(tmp_path)), TINY, None).model == tmp_path
+    hub = load_recipe(ROOT, "gemma4-26b-a4b-fp8")
+    with pytest.raises(UsageError, match="repository of a model hub"):
+        asked(options("--model", str(tmp_path)), hub, None)
+
+
+def test_the_cell_of_this_machine_comes_first_and_an_unknown_one_is_refused() -> None:
+    assert locked_cell(WORKSPACE, TINY, None, "linux/amd64")[0].id == "cpu"
+    with pytest.raises(UsageError, match="there is no cell"):
+        locked_cell(WORKSPACE, TINY, "nowhere", "linux/amd64")
+
+
+def test_errors_of_the_recipe_check_refuse_a_start_unless_told(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+        ) -> None:
+    cell, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
+    here = replace(WORKSPACE, cache=tmp_path)
+    bad = Finding(check="flag", severity=Severity.ERROR, what="no flag --x")
+    monkeypatch.setattr(serve_options, "check", lambda *_: [bad])
+    with pytest.raises(UsageError, match="found 1 error in tiny-gemma4"):
+        check_recipe(here, TINY, cell, lock, force=False)
+    check_recipe(here, TINY, cell, lock, force=True)
+    assert capsys.readouterr().err.count("no flag --x") == 2
+    monkeypatch.setattr(serve_options, "check", lambda *_: [])
+    check_recipe(here, TINY, cell, lock, force=False)
+
+
+def test_an_image_that_is_missing_or_of_another_lock() -> None:
+    _, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
+
+    class Images:
+        def __init__(self, found: object) -> None:
+            self.found = found
+
+        def inspect(self, reference: str) -> object:
+            return self.found
+
+    def ask(found: object, *, foreign: bool = False) -> object:
+        return local_image(Images(found), "r/x", lock, foreign=foreign)  # type: ignore[arg-type]
+
+    with pytest.raises(EngineError, match="no such image"):
+        ask(None)
+    with pytest.raises(LockError, match="current lock"):
+        ask(IMAGE)
+    assert ask(IMAGE, foreign=True) == IMAGE
+    good = replace(IMAGE, labels={label.LOCK: lock.digest})
+    assert ask(good) == good

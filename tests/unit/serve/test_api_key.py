@@ -1,0 +1,51 @@
+"""The API key: one line of a file, read here and in the container by the same rule."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from builder.errors import UsageError
+from builder.serve import api_key
+from builder.serve.api_key import WRAPPER, check_file, read_key, with_key
+
+KEY = "sk-0123456789abcdef"
+
+
+@pytest.mark.parametrize("text", [KEY, f"{KEY}\n", f"VLLM_API_KEY={KEY}\n"])
+def test_host_and_container_read_the_same_key(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    assert read_key(file) == KEY
+    script = WRAPPER.replace(api_key.INSIDE, str(file))
+    words = [script if word == WRAPPER else word
+             for word in with_key(("sh", "-c", "echo $VLLM_API_KEY"))]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == f"{KEY}\n"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "short", "two words here", f"{KEY}\n{KEY}\n",
+                                  f" {KEY}", "ключ-которого-нет", "VLLM_API_KEY=\n"])
+def test_what_cannot_be_a_key_is_refused_before_any_start(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_key(file)
+    assert "openssl rand" in error.value.next_step
+    assert KEY not in str(error.value.what)
+
+
+def test_a_missing_file_and_one_that_others_can_read(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_key(tmp_path / "none")
+    file = tmp_path / "key"
+    file.write_text(KEY)
+    file.chmod(0o644)
+    check_file(file)
+    assert "chmod 600" in capsys.readouterr().err
+    file.chmod(0o600)
+    check_file(file)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,68 @@
+"""A start followed: ready, dead with its known failure named, or healthy and wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from builder.engine.service import create_service, start_service
+from builder.recipes.models import Capabilities
+from builder.serve.boot import Outcome, follow, kept_log, known_failure, phase, read_log
+from builder.serve.servers import Server, survey
+from tests.unit.diagnosis.test_matching import HEALTHY
+from tests.unit.fake_openai import Fake
+from tests.unit.played_servers import Played, launch
+
+UNKNOWN = ("ValueError: The checkpoint you are trying to load has model type `gemma4` but "
+           "Transformers does not recognize this architecture.")
+ABLE = Capabilities(tools=True)
+
+
+def started(played: Played, port: int) -> Server:
+    planned = launch(played.folder, port=port)
+    identity = create_service(played.engine.docker, planned.spec)
+    start_service(played.engine.docker, identity, "x")
+    return survey(played.engine).servers[0]
+
+
+def followed(played: Played, port: int) -> Outcome:
+    return follow(played.engine, started(played, port), ABLE, played.folder, {})
+
+
+def test_a_healthy_server_is_ready_and_keeps_no_log(tmp_path: Path, fake: tuple[int, Fake]) -> None:
+    outcome = followed(Played(tmp_path), fake[0])
+    assert outcome == Outcome()
+    assert outcome.ready
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_dead_one_is_named_and_its_log_is_kept(tmp_path: Path, fake: tuple[int, Fake]) -> None:
+    played = Played(tmp_path)
+    played.change(die=["tiny-gemma4"], logs={"tiny-gemma4": [*HEALTHY[:3], UNKNOWN]})
+    outcome = followed(played, fake[0])
+    assert outcome.why.startswith("boot: ")
+    assert "ended with status 1" in outcome.why
+    assert "gemma4-unsupported" in outcome.known[0]
+    assert outcome.log == kept_log(tmp_path, survey(played.engine).servers[0])
+    assert UNKNOWN in outcome.log.read_text()
+    assert "rm" not in played.calls(), "whether it is removed is decided elsewhere"
+
+
+def test_one_that_is_healthy_and_prints_garbage_is_not_ready(
+        tmp_path: Path, fake: tuple[int, Fake]) -> None:
+    fake[1].fault = lambda message, body: message.update(content="!!!!!!!!!!")
+    outcome = followed(Played(tmp_path), fake[0])
+    assert outcome.why.startswith("text: capital of France")
+    assert outcome.log
+
+
+def test_a_log_tells_phase_and_failure(tmp_path: Path, fake: tuple[int, Fake]) -> None:
+    played = Played(tmp_path)
+    server = started(played, fake[0])
+    lines = read_log(played.engine, server)
+    assert lines == list(HEALTHY)
+    assert phase(lines) == "ready"
+    assert phase(lines[:1]) == "resolve"
+    assert phase([]) == "start"
+    assert phase(["EngineCore failed to start."]).startswith("dead: ")
+    assert known_failure([UNKNOWN]) == "gemma4-unsupported"
+    assert known_failure(lines) == ""
