@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from builder import labels as label
 from builder.errors import NetworkError, UsageError, VerdictError, command
 from builder.limits import RECORD_BYTES
 from builder.matrix.promotion import LEVELS, Promotion, Requirement
@@ -49,9 +50,9 @@ def attach_record(repository: Repository, manifest: Manifest, record: Record) ->
                            next_step=f"make one of this image: {command('smoke', record.cell)}")
     document = record.document()
     data = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    notes = {f"org.sparkyard.record.{name}": str(document[name]) for name in ATTACHED_NOTES}
+    notes = {f"{label.PREFIX}record.{name}": str(document[name]) for name in ATTACHED_NOTES}
     return repository.attach(manifest, RECORD_TYPE, data, {
-        **notes, "org.sparkyard.record.digest": record.digest}, "record.json")
+        **notes, f"{label.PREFIX}record.digest": record.digest}, "record.json")
 
 
 def is_about(record: Record, manifest: Manifest) -> bool:

@@ -16,12 +16,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from builder import labels as label
 from builder.errors import VerdictError
 from builder.model import Frozen
 from builder.registry.repository import Manifest, Repository, note_manifest
 
 LOG_TYPE = "application/vnd.sparkyard.log.v1+json"
-ENTRY_NOTE = "org.sparkyard.log.entry"
+ENTRY_NOTE = f"{label.PREFIX}log.entry"
 SHORT = 12  # hexadecimal digits of an entry's digest in its tag
 _TAG = re.compile(r"(.+)-log-(\d{6,})-([0-9a-f]{12})")
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
