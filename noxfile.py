@@ -83,6 +83,8 @@ for _name, _help in {
     "patch": "Show or renew what upstream patches do to each cell (-- status, -- refresh).",
     "build": "Build the images of locked cells (-- CELL… --push).",
     "smoke": "Run an image and judge its answers (-- CELL --level 2).",
+    "bisect": "Find the version of vLLM that broke a recipe (-- RECIPE --good V --bad V).",
+    "pin": "Write the version that bisect found good into a recipe (-- RECIPE).",
     "bench": "Measure token rates (-- CELL --quick --baseline RECORD).",
     "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",

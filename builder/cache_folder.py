@@ -24,6 +24,7 @@ _TEMPORARY = r"|\..+\.tmp"  # what a killed run left of a file that it was writi
 _ANY = r".+"
 # What may lie directly in each folder of a cache, by folder.
 STRUCTURE: Mapping[str, str] = {
+    "bisect": r"[a-z0-9.-]+-[0-9a-f]{12}(\.json)?",
     "compressed": rf"{_SHA256}\.(zst|gz|json)",
     "contexts": r"sparkyard-layers-[abc]|[0-9a-f]{16}\.json",
     "debs": rf"{_SHA256}\.deb|\.fetch-[a-z0-9_]+",

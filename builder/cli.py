@@ -28,6 +28,8 @@ COMMANDS = (
     "patch",
     "build",
     "smoke",
+    "bisect",
+    "pin",
     "bench",
     "report",
     "push",

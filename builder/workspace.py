@@ -16,17 +16,21 @@ from builder.model import registry
 
 @dataclass(frozen=True)
 class Workspace:
-    """A checkout: its matrix (read and checked), its cells, and the folders of a run."""
+    """A checkout: its matrix (read and checked), its cells, and the folders of a run.
+
+    ``other_locks`` is a folder of locks in place of the committed ones.
+    """
 
     root: Path
     matrix: Matrix
     cells: tuple[Cell, ...]
     cache: Path
+    other_locks: Path | None = None
 
     @property
     def locks(self) -> Path:
-        """Return the folder of the committed locks."""
-        return self.root / "locks"
+        """Return the folder of the locks: the committed ones, where no other is named."""
+        return self.other_locks or self.root / "locks"
 
     @property
     def registry(self) -> str:

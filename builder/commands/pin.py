@@ -1,0 +1,67 @@
+"""``sparkyard pin``: the version that a bisection found good, written into the recipe."""
+
+from __future__ import annotations
+
+import argparse
+
+from builder import console
+from builder.bisection.search import Verdict
+from builder.bisection.state import Bisection, Step, newest
+from builder.commands.recipe_check import check_recipes
+from builder.errors import UsageError, VerdictError, command
+from builder.recipes.load import load_recipe
+from builder.recipes.models import Pin
+from builder.recipes.pinning import pin_line, write_pin
+from builder.record.models import Record
+from builder.record.reader import read_record
+from builder.workspace import Workspace, open_workspace
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser(
+        "pin", help="write the version that bisect found good into the recipe",
+        description="Adds one line to the recipe: the version, the cell and the digest of the "
+                    "record that shows it. Everything else in the file stays. Then the recipe is "
+                    "checked. docs/bisect.md explains it.")
+    parser.add_argument("recipe", metavar="RECIPE", help="the name of a file in recipes/, no .toml")
+    parser.add_argument("--version", metavar="V",
+                        help="another version that the bisection judged good")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write the pin, then check the recipe; return the check's code."""
+    workspace = open_workspace(options.matrix)
+    recipe = load_recipe(workspace.root, options.recipe)
+    found = newest(workspace.cache, recipe.name)
+    bisect = command("bisect", recipe.name, "--good", "V", "--bad", "V", "--verify")
+    if found is None:
+        raise UsageError(f"no finished bisection of {recipe.name} is in the cache",
+                         where=recipe.name, next_step=bisect)
+    version = options.version or found.search.last_good
+    step = found.step(version)
+    if step is None or step.verdict is not Verdict.GOOD:
+        raise UsageError(f"{version} was not judged good", where=recipe.name, next_step=bisect)
+    pin = made(found, step, _record(workspace, step))
+    path = write_pin(workspace.root, recipe, pin)
+    console.info(f"{path}:\n  {pin_line(pin).strip()}")
+    return check_recipes(workspace, argparse.Namespace(
+        recipes=[recipe.name], cell=None, roofline=False, memory=False, json=False))
+
+
+def made(found: Bisection, step: Step, record: Record) -> Pin:
+    """Return the pin of a version that was judged good; raises VerdictError for other evidence."""
+    if not record.passed or record.where == "unseen":
+        raise VerdictError("the record does not show that it works", where=step.record,
+                           next_step="judge the version again with --restart")
+    suspects = found.search.suspects
+    bad = found.step(suspects[0]) if len(suspects) == 1 else None
+    seen = f": {bad.diagnosis}" if bad and bad.diagnosis else ""
+    return Pin(vllm=step.version, cell=record.cell, record=record.digest, where=record.where,
+               on=record.started[:10], because=f"{', '.join(suspects)} fails{seen}"
+               if step.version == found.search.last_good else "")
+
+
+def _record(workspace: Workspace, step: Step) -> Record:
+    return read_record(workspace.cache / step.record)
