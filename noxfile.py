@@ -92,6 +92,7 @@ for _name, _help in {
     "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",
     "verify": "Check an image in a registry against all that is said of it (-- CELL).",
     "diff": "Show what changes between two images (-- CELL:TAG CELL).",
+    "tags": "Show the images in the registry, or prune what nothing needs (-- CELL --prune).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
     "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
     "serve": "Serve a recipe in the background (-- RECIPE --port N --api-key-file FILE).",

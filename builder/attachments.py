@@ -17,8 +17,9 @@ from builder.gate.run import gate_cell, own_base
 from builder.locking.lock import Lock, load_for, render
 from builder.matrix.cells import Cell
 from builder.promotion.evidence import attach_record, is_about
+from builder.promotion.retention import note_pushed
 from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
-from builder.record.models import Record, records_folder
+from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_records
 from builder.registry.repository import Manifest, Repository
 from builder.report.gate import sarif
@@ -45,6 +46,7 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     Lock, contents and findings need the lock that the image was built from; where this checkout
     has another one by now, they are left out, and the answer says so.
     """
+    note_pushed(repository, manifest, now())
     records = own_records(workspace, manifest)
     for record in records:
         attach_record(repository, manifest, record)

@@ -37,6 +37,7 @@ COMMANDS = (
     "rollback",
     "verify",
     "diff",
+    "tags",
     "diagnose",
     "recipe",
     "serve",

@@ -91,7 +91,7 @@ class MovingTag:
         Raises VerdictError where the log's newest image is no longer proven.
         """
         for attempt in range(REPAIRS):
-            state = self.state()
+            state = self.state() if attempt else self._calm_state()
             if state.head is None or state.moving == state.head.entry.target:
                 return attempt > 0
             self._point(self.prove(state.head.entry.target))
@@ -103,7 +103,7 @@ class MovingTag:
         """Move the tag to an image that is proven; raises LostError, VerdictError, NetworkError."""
         proof = self.prove(target)
         repaired = self._repair_if_possible()
-        state = self.state()
+        state = self._calm_state()
         if state.head and state.head.entry.target == target == state.moving:
             return Moved(self.tag, target, target, None, repaired)
         return self._step("promote", proof, state, reason, repaired=repaired)
@@ -113,7 +113,7 @@ class MovingTag:
 
         Raises UsageError where the log has no such image, else as ``promote``.
         """
-        state = self.state()
+        state = self._calm_state()
         targets = good_targets([*chain(self.repository, state.head)][::-1])
         if to and to not in targets:
             raise UsageError("the tag never pointed at this image, or was moved back from it",
@@ -132,6 +132,18 @@ class MovingTag:
                          where=f"{self.repository.name}:{self.tag}",
                          next_step=f"promote a good one: {command('promote', self.tag)}")
 
+    def _calm_state(self) -> State:
+        """Read the state; where tag and log disagree, give the run that may be at it time to end.
+
+        That run pauses once and moves the tag then; whatever still disagrees was cut off.
+        """
+        state = self.state()
+        if state.head is None or state.moving == state.head.entry.target:
+            return state
+        for _ in range(2):
+            self.settle()
+        return self.state()
+
     def _repair_if_possible(self) -> bool:
         """Complete a run that was cut off; an image that is not proven any more stays as it is."""
         try:
@@ -144,18 +156,18 @@ class MovingTag:
         """Write the step down, see whether it counts, move the tag, and see again."""
         seen = self.state()
         if (seen.head, seen.moving) != (state.head, state.moving):
-            raise self._lost(seen, "before this run wrote anything")
+            raise self._lost(seen, "before this one wrote anything")
         mine = append(self.repository, self._entry(action, proof, seen, reason))
         self.settle()
-        if not _leads(mine, self.state()):
-            raise self._lost(self.state(), "and this run changed nothing")
+        if not _leads(mine, now := self.state()):
+            raise self._lost(now, self._standing(mine, now))
         self._point(proof)
         after = self.state()
         if not _leads(mine, after) or after.moving != proof.manifest.digest:
             self.repair()
             after = self.state()
             if not _leads(mine, after):
-                raise self._lost(after, "and the tag follows that run")
+                raise self._lost(after, self._standing(mine, after))
         return Moved(self.tag, state.moving, proof.manifest.digest, mine, repaired, tuple(skipped))
 
     def _entry(self, action: Action, proof: Proof, state: State, reason: str) -> Entry:
@@ -169,11 +181,20 @@ class MovingTag:
     def _point(self, proof: Proof) -> None:
         self.repository.point(self.tag, proof.manifest)
 
+    def _standing(self, mine: Logged, state: State) -> str:
+        """Say what became of an entry of this run that is not the newest that counts."""
+        for one in chain(self.repository, state.head):
+            if one.digest == mine.digest:
+                return f"right after entry {mine.entry.number}, which is this run's"
+            if one.entry.number <= mine.entry.number:
+                break
+        return f"so that entry {mine.entry.number} of this run does not count"
+
     def _lost(self, state: State, clause: str) -> LostError:
         head = state.head.entry if state.head else None
         what = f"entry {head.number}: {head.action} to {head.target}" if head else "its tag"
         return LostError(f"another run moved {self.tag} at the same time, {clause}\n"
-                         f"  it did {what}",
+                         f"  the log's newest is {what}",
                          where=f"{self.repository.name}:{self.tag}",
                          next_step="look at what the tag is now, and run the same command again "
                          "if it is still wanted")

@@ -120,6 +120,16 @@ class Repository:
         """Let a tag point at a manifest that the repository has."""
         self.put(tag, manifest.data, manifest.media_type)
 
+    def delete(self, digest: str) -> None:
+        """Delete a manifest and the tags that point at it; raises NetworkError where refused."""
+        reply = self.client.ask("DELETE", self.client.url(f"manifests/{digest}"))
+        if reply.status == 405:
+            raise NetworkError("the registry does not allow to delete", where=self.name,
+                               next_step="its operator may allow it: storage.delete.enabled in the "
+                               "configuration of Debian's registry")
+        if reply.status not in (200, 202, 404):
+            raise self._unexpected("does not delete a manifest", reply)
+
     def blob(self, digest: str) -> bytes | None:
         """Return a small blob; None where it is missing. Raises NetworkError for other bytes."""
         reply = self.client.ask("GET", self.client.url(f"blobs/{digest}"))

@@ -48,6 +48,7 @@ class Memory:
     manifests: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     referrers_api: bool = False
+    deletes: bool = True
     page: int = 0  # tags on one page of the list; 0: all
     on_tag: Callable[[str, str], None] = lambda _tag, _digest: None
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -80,6 +81,12 @@ class Memory:
                 self.on_tag(name, digest)
                 self.tags[name] = digest
             return Reply(201, {})
+        if method == "DELETE":
+            if not self.deletes:
+                return Reply(405, {})
+            gone = self.manifests.pop(name, None)
+            self.tags = {tag: digest for tag, digest in self.tags.items() if digest != name}
+            return Reply(202 if gone else 404, {})
         found = self.manifests.get(self.tags.get(name, name))
         return Reply(200, {"content-type": found[1]}, found[0]) if found else Reply(404, {})
 

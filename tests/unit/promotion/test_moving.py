@@ -263,9 +263,10 @@ def test_of_runs_at_once_one_wins_and_the_others_say_so(
     won = [run.result.entry for run in done if isinstance(run.result, Moved) and run.result.entry]
     numbers = [one.entry.number for one in won]
     assert len(numbers) == len(set(numbers))
-    counted = {one.digest for one in chain(
-        repository(world.memory), read_state(repository(world.memory), "cpu").head)}
-    assert {one.digest for one in won} <= counted
+    counted = [*chain(repository(world.memory), read_state(repository(world.memory), "cpu").head)]
+    assert {one.digest for one in won} <= {one.digest for one in counted}
+    lost = {run.name for run in done if isinstance(run.error, LostError)}
+    assert lost.isdisjoint(one.entry.run for one in counted)
 
 
 def test_two_promotions_at_once_one_loses_clearly(world: World) -> None:
@@ -274,5 +275,6 @@ def test_two_promotions_at_once_one_loses_clearly(world: World) -> None:
                 iter(()), 4)
     lost = [run.error for run in runs if isinstance(run.error, LostError)]
     assert len(lost) == 1
-    assert "another run moved cpu at the same time" in lost[0].what
+    assert "another run moved cpu at the same time, so that entry 2 of this run does not" in (
+        lost[0].what)
     assert pointed(world) in ("b", "c")

@@ -1,0 +1,90 @@
+"""Show the images of a repository and what keeps each of them; remove those that nothing needs.
+
+Without --yes nothing is removed. An image that a tag holds, a log or a recipe names, or a passing
+record proves is never removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from builder import console
+from builder.matrix.cells import select
+from builder.promotion.cell import CellTags, tags_of
+from builder.promotion.retention import Held, recipe_texts, standing
+from builder.record.models import now
+from builder.workspace import Workspace, open_workspace
+
+DEFAULT_DAYS = 90
+MOST_DAYS = 36_500
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("tags", help="show images in the registry, or prune them",
+                                   description=__doc__)
+    parser.add_argument("cells", nargs="+", metavar="CELL",
+                        help="cell ids or globs; all images beside theirs are looked at")
+    parser.add_argument("--prune", action="store_true", help="say what would be removed")
+    parser.add_argument("--days", type=int, default=DEFAULT_DAYS, metavar="N",
+                        help="keep what was pushed less than N days ago (default: %(default)d)")
+    parser.add_argument("--yes", action="store_true", help="with --prune: remove it")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document on standard output")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Show what is there, and remove what may go where that is asked for."""
+    workspace = open_workspace(options.matrix, make_cache=False)
+    days = min(max(options.days, 0), MOST_DAYS)
+    shown = [(cells, standing(cells, recipe_texts(workspace.root / "recipes"), days, now()))
+             for cells in _repositories(workspace, options.cells)]
+    if options.json:
+        console.document([{"repository": cells[0].repository.name, **_as_json(held)}
+                          for cells, images in shown for held in images])
+    for cells, images in shown:
+        if not options.json:
+            show(cells[0].repository.name, images, prune=options.prune)
+        if options.prune and options.yes:
+            _remove(workspace, cells, images, days)
+    return 0
+
+
+def show(name: str, images: Sequence[Held], *, prune: bool) -> None:
+    """Print a row an image; with ``prune`` only those that may go."""
+    chosen = [held for held in images if not (prune and held.why)]
+    console.table(name, ("image", "tags", "pushed", "kept because"), [
+        (held.digest, ", ".join(held.tags),
+         "unknown" if held.days is None else f"{held.days:.0f} days ago",
+         held.why or "nothing needs it: it may go") for held in chosen])
+    console.out(f"{sum(not held.why for held in images)} of {len(images)} images may go")
+
+
+def _remove(workspace: Workspace, cells: Sequence[CellTags], images: Sequence[Held], days: int
+            ) -> None:
+    """Remove what may go; each is looked at once more right before."""
+    removed = 0
+    for held in images:
+        if held.why:
+            continue
+        again = {one.digest: one.why for one in standing(
+            cells, recipe_texts(workspace.root / "recipes"), days, now())}
+        if again.get(held.digest) == "":
+            cells[0].repository.delete(held.digest)
+            removed += 1
+    console.info(f"removed {removed} images; the registry frees their bytes when its operator runs "
+                 "its garbage collection")
+
+
+def _repositories(workspace: Workspace, patterns: Sequence[str]) -> list[list[CellTags]]:
+    """Return for each image of the chosen cells the tags of all its cells."""
+    images = dict.fromkeys(cell.image for cell in select(workspace.cells, patterns))
+    return [[tags_of(cell, workspace.registry) for cell in workspace.cells if cell.image == image]
+            for image in images]
+
+
+def _as_json(held: Held) -> dict[str, object]:
+    return {"digest": held.digest, "tags": list(held.tags), "days": held.days,
+            "kept_because": held.why or None}

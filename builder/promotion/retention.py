@@ -1,0 +1,117 @@
+"""Which images of a repository are kept, and why; the rest may go by age.
+
+Kept is what a tag holds (moving, ``-next``, dated), what a log names, what a recipe names, what a
+passing record proves, and what is too young or of unknown age. Entries of logs and attached
+documents are always kept: evidence outlives its image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from builder import labels as label
+from builder.errors import VerdictError
+from builder.promotion.cell import CellTags
+from builder.promotion.dated import is_dated
+from builder.promotion.evidence import describe, gather
+from builder.promotion.log import is_log_tag
+from builder.record.models import TIME_FORMAT
+from builder.registry.repository import Manifest, Repository
+
+PUSHED_TYPE = "application/vnd.sparkyard.pushed.v1+json"
+PUSHED_NOTE = label.OCI + "created"
+DAY_S = 86_400.0
+_FALLBACK = re.compile(r"sha256-[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Held:
+    """One image with its tags: why it is kept, nothing where it may go; its age where known."""
+
+    digest: str
+    tags: tuple[str, ...]
+    why: str
+    days: float | None = None
+
+
+def note_pushed(repository: Repository, manifest: Manifest, time: str) -> None:
+    """Attach the time of an image's first push; the registry itself keeps none."""
+    if not repository.referrers(manifest.digest, PUSHED_TYPE):
+        repository.attach(manifest, PUSHED_TYPE, b"{}", {PUSHED_NOTE: time}, "pushed.json")
+
+
+def standing(cells: Sequence[CellTags], pinned: Collection[str], days: float, now: str
+             ) -> list[Held]:
+    """Return every image of the repository that ``cells`` share, and why each is kept.
+
+    ``pinned`` are texts that may name images: whole recipes. Raises VerdictError for a log that
+    is broken: what it named is not known, so nothing may go.
+    """
+    repository = cells[0].repository
+    images: dict[str, list[str]] = defaultdict(list)
+    for name in repository.tags():
+        if not is_log_tag(name) and not _FALLBACK.fullmatch(name):
+            manifest = repository.manifest(name)
+            if manifest is not None:
+                images[manifest.digest].append(name)
+    logged = {one.entry.target: tag.tag for cell in cells for tag in cell.all()
+              for one in tag.history()}
+    return [_held(repository, digest, names, cells, logged, pinned, days, now)
+            for digest, names in images.items()]
+
+
+def recipe_texts(folder: Path) -> list[str]:
+    """Return the text of every recipe; what it names is pinned."""
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.toml"))]
+
+
+def _held(repository: Repository, digest: str, names: Sequence[str], cells: Sequence[CellTags],
+          logged: dict[str, str], pinned: Collection[str], days: float, now: str) -> Held:
+    age = _age(repository, digest, now)
+    why = next(_reasons(repository, digest, names, cells, logged, pinned), "")
+    if not why and age is None:
+        why = "it is not known when it was pushed"
+    elif not why and age is not None and age < days:
+        why = f"it was pushed {age:.0f} days ago"
+    return Held(digest, tuple(names), why, age)
+
+
+def _reasons(repository: Repository, digest: str, names: Sequence[str],
+             cells: Sequence[CellTags], logged: dict[str, str], pinned: Collection[str]
+             ) -> Iterator[str]:
+    holding = {name for cell in cells for name in (
+        *(tag.tag for tag in cell.all()), f"{cell.cell}-next")}
+    moving = [tag.tag for cell in cells for tag in cell.all()]
+    for name in names:
+        if name in holding or any(is_dated(name, tag) for tag in moving):
+            yield f"the tag {name} holds it"
+        if any(name in text for text in pinned):
+            yield f"a recipe names {name}"
+    if any(digest in text for text in pinned):
+        yield "a recipe names its digest"
+    if digest in logged:
+        yield f"the log of {logged[digest]} names it"
+    try:
+        good = [record for record in gather(repository, digest).records if record.passed]
+    except VerdictError:
+        good = []
+    if good:
+        yield f"a record proves it: {describe(good[0])}"
+
+
+def _age(repository: Repository, digest: str, now: str) -> float | None:
+    times = [artifact.notes.get(PUSHED_NOTE, "")
+             for artifact in repository.referrers(digest, PUSHED_TYPE)]
+    try:
+        return min((_time(now) - _time(time)).total_seconds() / DAY_S for time in times)
+    except ValueError:
+        return None
+
+
+def _time(text: str) -> datetime:
+    return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)

@@ -1,0 +1,35 @@
+"""``sparkyard tags``: what is kept and why, and a prune that removes nothing without --yes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builder.cli import run
+from builder.promotion.retention import note_pushed
+from tests.unit.fake_repository import Memory, put_image, repository
+from tests.unit.promotion_checkout import make_checkout
+
+
+def test_only_what_nothing_needs_is_removed_and_only_with_yes(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    memory = Memory()
+    matrix = make_checkout(tmp_path, memory, monkeypatch)
+    old = put_image(memory, "old", tags=["cpu-old"])
+    put_image(memory, "held", tags=["cpu-next"])
+    note_pushed(repository(memory), old, "2020-01-01T00:00:00Z")
+    assert run(["--matrix", matrix, "tags", "cpu"]) == 0
+    assert "the tag cpu-next holds it" in capsys.readouterr().out
+    assert run(["--matrix", matrix, "tags", "cpu", "--prune"]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 images may go" in said
+    assert "cpu-next" not in said
+    assert "cpu-old" in memory.tags
+    assert run(["--matrix", matrix, "tags", "cpu", "--prune", "--yes", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert [one["kept_because"] for one in json.loads(shown.out)] == [
+        None, "the tag cpu-next holds it"] or "removed 1 images" in shown.err
+    assert ("cpu-old" in memory.tags, "cpu-next" in memory.tags) == (False, True)
