@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
 from collections import Counter
-from pathlib import Path
 
 from builder import console
 from builder.doctor.facts import facts_of
 from builder.doctor.judging import Line, Need, Verdict, judge
+from builder.doctor.needs import cache_folders, need_of
 from builder.doctor.reading import read_host
 from builder.errors import VerdictError
 from builder.recipes.load import load_recipe
-from builder.recipes.models import Recipe
-from builder.workspace import Workspace, open_workspace
+from builder.workspace import open_workspace
 
 WORST = (Verdict.UNFIT, Verdict.WARNING, Verdict.UNSEEN, Verdict.OK)
-BYTES_A_BILLION = 2_000_000_000  # BF16 is what most repositories hold
-IMAGE_BYTES = 9_000_000_000  # tf5 has 8.6 GB
-DEFAULT_UTILIZATION = 0.92  # vLLM's own
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,23 +39,6 @@ def execute(options: argparse.Namespace) -> int:
     else:
         show(lines)
     return VerdictError.exit_code if any(line.verdict is Verdict.UNFIT for line in lines) else 0
-
-
-def cache_folders(workspace: Workspace) -> tuple[Path, ...]:
-    """Return the folders that a server's container writes into."""
-    models = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    return (workspace.cache, Path(models))
-
-
-def need_of(workspace: Workspace, recipe: Recipe) -> Need:
-    """Return what a recipe needs of a host, as far as its file says it."""
-    given = re.search(r"--gpu-memory-utilization[= ]([\d.]+)", " ".join(recipe.serve))
-    share = float(given[1]) if given else DEFAULT_UTILIZATION
-    image = workspace.matrix.images[recipe.image]
-    local = recipe.model.path is not None
-    return Need(name=recipe.name, memory_share=share if image.gpu else 0.0, cuda=image.cuda or "",
-                image=IMAGE_BYTES if image.gpu else 0,
-                model=0 if local else int(recipe.model.parameters_billion * BYTES_A_BILLION))
 
 
 def show(lines: tuple[Line, ...]) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from enum import IntFlag
 from typing import Any
+
+from pydantic import Field
 
 from builder.doctor.reading import GPU_FIELDS, Folder, RawHost
 from builder.model import Frozen
@@ -68,6 +71,23 @@ class Adapter(Frozen):
     firmware: str
 
 
+class Link(Frozen):
+    """Which network device an RDMA adapter is, and whether its cable has a link."""
+
+    adapter: str
+    device: str
+    up: bool
+
+
+class Gid(Frozen):
+    """An address of an RDMA adapter at an index; ``ipv4`` is empty for one of IPv6."""
+
+    adapter: str
+    index: int
+    kind: str
+    ipv4: str
+
+
 class HostFacts(Frozen):
     """Everything the doctor judges; None where it could not be seen."""
 
@@ -89,6 +109,10 @@ class HostFacts(Frozen):
     port_taken: bool
     memlock: int
     folders: tuple[Folder, ...]
+    links: tuple[Link, ...] = ()
+    addresses: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    gids: tuple[Gid, ...] = ()
+    rdma_devices: bool = False
 
 
 def facts_of(raw: RawHost) -> HostFacts:
@@ -105,7 +129,10 @@ def facts_of(raw: RawHost) -> HostFacts:
         earlyoom=bool(texts.get("earlyoom")), desktop=bool(texts.get("desktop")),
         ollama=bool(texts.get("ollama")),
         port_taken=listens(texts.get("tcp"), texts.get("tcp6")), memlock=raw.memlock,
-        folders=raw.folders)
+        folders=raw.folders, links=parse_links(texts.get("ibdev2netdev")),
+        addresses=parse_addresses(texts.get("addresses")), rdma_devices=raw.rdma_devices,
+        gids=tuple(Gid(adapter=adapter, index=index, kind=kind, ipv4=_ipv4(gid))
+                   for adapter, index, kind, gid in raw.gids))
 
 
 def _rows(text: str, columns: int) -> list[list[str]]:
@@ -199,6 +226,37 @@ def parse_ibstat(text: str | None) -> tuple[Adapter, ...] | None:
 def _field(block: str, key: str) -> str:
     match = re.search(rf"^\s*{key}: (\S+)", block, flags=re.MULTILINE)
     return match[1] if match else ""
+
+
+def parse_links(text: str | None) -> tuple[Link, ...]:
+    """Read ``ibdev2netdev``: ``rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)``."""
+    rows = re.findall(r"^(\S+) port \d+ ==> (\S+) \((\w+)\)", text or "", flags=re.MULTILINE)
+    return tuple(Link(adapter=adapter, device=device, up=state == "Up")
+                 for adapter, device, state in rows)
+
+
+def parse_addresses(text: str | None) -> dict[str, tuple[str, ...]]:
+    """Read ``ip -json -4 address``: the IPv4 addresses of each network device."""
+    try:
+        rows: Any = json.loads(text or "[]")
+        return {str(row["ifname"]): tuple(str(one["local"]) for one in row["addr_info"]
+                                          if one.get("family") == "inet")
+                for row in rows if row.get("ifname")}
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _ipv4(gid: str) -> str:
+    """Return the IPv4 address in a GID (``0000:…:ffff:c0a8:b10b``), empty where there is none."""
+    parts = gid.split(":")
+    if len(parts) != 8 or parts[5].lower() != "ffff" or any(set(part) - {"0"}
+                                                            for part in parts[:5]):
+        return ""
+    try:
+        number = int(parts[6] + parts[7], 16)
+    except ValueError:
+        return ""
+    return ".".join(str(number >> shift & 0xFF) for shift in (24, 16, 8, 0))
 
 
 def parse_meminfo(text: str) -> dict[str, int]:

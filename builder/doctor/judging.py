@@ -24,6 +24,7 @@ BAD_KERNELS = ("7.0.0-1019-nvidia",)
 LOW_CLOCK_MHZ, BUSY_PERCENT = 1000, 80  # stuck units were seen at 500 to 890 MHz and 94 to 96 %
 CACHE_SHARE = 0.2  # of all memory in the page cache, from which on it costs context
 HELD_SHARE = 0.15  # of all memory that neither a process nor the cache explains
+ROCE = "RoCE v2"  # the kind of GID that goes through switches and that NCCL uses
 GB = 1_000_000_000
 
 
@@ -227,6 +228,29 @@ def _two_sparks(facts: HostFacts, _: Need) -> Iterator[Line]:
     yield _line("rdma", _when(len(active) % 2 == 1, Verdict.WARNING), seen)
     yield _line("memlock", _when(0 <= facts.memlock < GB, Verdict.WARNING),
                 "unlimited" if facts.memlock < 0 else console.size(facts.memlock))
+    yield _line("rdma-devices", _when(not facts.rdma_devices, Verdict.WARNING),
+                "/dev/infiniband" if facts.rdma_devices else "no device that this user may open")
+    yield from _links(facts)
+
+
+def _links(facts: HostFacts) -> Iterator[Line]:
+    """Judge the links of RDMA adapters: an address to be found at, and one index for it."""
+    up = [link for link in facts.links if link.up]
+    if not up:
+        yield _line("rdma-address", Verdict.UNSEEN, "ibdev2netdev lists no link")
+        return
+    named = [f"{link.adapter} is {link.device} ({', '.join(found) if found else 'no address'})"
+             for link in up for found in (facts.addresses.get(link.device, ()),)]
+    nowhere = not any(facts.addresses.get(link.device) for link in up)
+    yield _line("rdma-address", _when(nowhere, Verdict.WARNING), "; ".join(named))
+    adapters = {link.adapter for link in up if facts.addresses.get(link.device)}
+    indices = {gid.adapter: gid.index for gid in facts.gids
+               if gid.adapter in adapters and gid.kind == ROCE and gid.ipv4}
+    if adapters:
+        seen = ", ".join(f"{name} index {indices[name]}" if name in indices else f"{name} none"
+                         for name in sorted(adapters))
+        differ = len(set(indices.values())) > 1 or bool(adapters - set(indices))
+        yield _line("rdma-gid", _when(differ, Verdict.WARNING), seen)
 
 
 CHECKS: tuple[Callable[[HostFacts, Need], Iterator[Line]], ...] = (

@@ -32,6 +32,8 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "gpu_summary": ("nvidia-smi",),  # the only form that names the driver's CUDA version
     "docker": ("docker", "info", "--format", "{{json .}}"),
     "ibstat": ("ibstat",),
+    "ibdev2netdev": ("ibdev2netdev",),
+    "addresses": ("ip", "-json", "-4", "address", "show"),
     "earlyoom": ("pgrep", "-x", "earlyoom"),
     "desktop": ("pgrep", "-x", "gnome-shell|Xorg|Xwayland|kwin_wayland"),
     "ollama": ("pgrep", "-x", "ollama"),
@@ -39,6 +41,9 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 FILES = {"meminfo": "proc/meminfo", "swaps": "proc/swaps", "tcp": "proc/net/tcp",
          "tcp6": "proc/net/tcp6"}
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
+RDMA = "sys/class/infiniband"
+RDMA_DEVICES = "dev/infiniband"
+MOST_GIDS = 256  # of all adapters; a Spark has some 30
 
 
 class Folder(Frozen):
@@ -63,6 +68,8 @@ class RawHost(Frozen):
     cdi: tuple[str, ...]
     memlock: int
     folders: tuple[Folder, ...]
+    gids: tuple[tuple[str, int, str, str], ...] = ()  # adapter, index, type, address
+    rdma_devices: bool = False  # /dev/infiniband has a device that this user may open
 
 
 def read_host(folders: tuple[Path, ...], root: Path = Path("/"),
@@ -76,7 +83,9 @@ def read_host(folders: tuple[Path, ...], root: Path = Path("/"),
     return RawHost(
         machine=system.machine, kernel=system.release, user=_user(os.geteuid()),
         groups=_groups(), texts=texts, cdi=_cdi(root), memlock=_memlock(),
-        folders=tuple(map(look_at_folder, folders)))
+        folders=tuple(map(look_at_folder, folders)), gids=_gids(root / RDMA),
+        rdma_devices=any(os.access(path, os.R_OK | os.W_OK)
+                         for path in (root / RDMA_DEVICES).glob("uverbs*")))
 
 
 def output_of(command: tuple[str, ...]) -> str | None:
@@ -135,6 +144,16 @@ def _cdi(root: Path) -> tuple[str, ...]:
     return tuple(path.name for path in files if path.suffix in (".yaml", ".json"))
 
 
-def _memlock() -> int:
+def _gids(folder: Path) -> tuple[tuple[str, int, str, str], ...]:
+    """Return the addresses of RDMA adapters: the kernel has them as files, one an index."""
+    found = []
+    for path in sorted(folder.glob("*/ports/1/gids/*"))[:MOST_GIDS]:
+        kind = text_of(path.parents[1] / "gid_attrs" / "types" / path.name)
+        gid = text_of(path)
+        if kind and gid and path.name.isdecimal():  # a place without address has no type
+            found.append((path.parents[3].name, int(path.name), kind.strip(), gid.strip()))
+    return tuple(found)
 
+
+def _memlock() -> int:
     return resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]

@@ -22,6 +22,7 @@ from builder.record.check import Check, Status
 from builder.record.check import passed as all_passed
 from builder.record.gpu import Gpu, Where, place
 from builder.record.host_facts import HostFacts
+from builder.record.host_state import HostState
 
 VERSION = 3
 COMPUTED = ("where", "gb10", "verdict")  # fields that follow from others
@@ -106,6 +107,7 @@ class Record(Frozen):
     execution: Execution
     gpus: tuple[Gpu, ...] = ()
     host: HostFacts = NO_HOST
+    host_state: HostState | None = None
     started: str
     updated: str = ""
     seconds: Annotated[float, Field(ge=0)]

@@ -101,6 +101,8 @@ def _machine(record: Record) -> Iterator[tuple[str, str]]:
              "memory": console.size(host.memory) if host.memory else "", "system": host.system,
              "kernel": f"{host.kernel} {host.machine}".strip(), "engine": host.engine}
     yield from ((name, value) for name, value in named.items() if value)
+    if record.host_state:
+        yield "doctor", str(record.host_state)
 
 
 def versions(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:

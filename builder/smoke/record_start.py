@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from pathlib import Path
 
+from builder.doctor.state import state_of_this_host
 from builder.engine.client import ImageFacts
 from builder.files import sha256_file
 from builder.recipes.load import FOLDER
@@ -15,15 +17,21 @@ from builder.smoke.models import Run
 
 
 def start_record(run: Run) -> Record:
-    """Return the record of a run that begins now; nothing is checked and no GPU is seen yet."""
+    """Return the record of a run that begins now; nothing is checked and no GPU is seen yet.
+
+    The doctor's facts are kept where the engine runs on this machine.
+    """
     root, recipe = run.workspace.root, run.recipe
+    here = run.engine.info.kernel == platform.release()
     return Record(
         state="running", cell=run.cell.id, level=run.level, image=run.reference,
         image_id=run.image.id, image_digest=registry_digest(run.image, run.reference),
         labels=dict(run.image.labels), lock=run.lock.digest, recipe=recipe.name,
         recipe_digest=recipe_digest(root, recipe), model=model_used(recipe, run.model, root),
         execution="emulated" if run.emulated else "native",
-        host=host_facts(run.engine.info), started=now(), seconds=0.0, phases={}, checks=(), log="")
+        host=host_facts(run.engine.info),
+        host_state=state_of_this_host(run.workspace, recipe) if here else None,
+        started=now(), seconds=0.0, phases={}, checks=(), log="")
 
 
 def recipe_digest(root: Path, recipe: Recipe) -> str:

@@ -10,10 +10,12 @@ import pytest
 from builder.doctor.facts import (
     Slowdown,
     listens,
+    parse_addresses,
     parse_cuda,
     parse_docker,
     parse_gpus,
     parse_ibstat,
+    parse_links,
     parse_meminfo,
     parse_processes,
     parse_swaps,
@@ -125,3 +127,22 @@ def test_what_is_no_finite_number_counts_as_not_given(text: str) -> None:
     found = parse_processes(f"12, vllm, {text}\n{text}, x, 5\n")
     assert found is not None
     assert [(one.pid, one.memory) for one in found] == [(12, None)]
+
+
+def test_links_of_rdma_adapters() -> None:
+    links = parse_links((FIXTURES / "ibdev2netdev.txt").read_text())
+    assert [(link.adapter, link.device) for link in links if link.up] == [
+        ("rocep1s0f1", "enp1s0f1np1"), ("roceP2p1s0f1", "enP2p1s0f1np1")]
+    assert len(links) == 4
+    assert parse_links(None) == parse_links("command not found") == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "no JSON", "[1]", '[{"ifname": "a"}]', "[" * 5000])
+def test_addresses_in_an_unknown_form_are_none(text: str | None) -> None:
+    assert parse_addresses(text) == {}
+
+
+def test_addresses_by_device() -> None:
+    text = json.dumps([{"ifname": "a", "addr_info": [{"family": "inet", "local": "10.0.0.1"},
+                                                     {"family": "inet6", "local": "fe80::1"}]}])
+    assert parse_addresses(text) == {"a": ("10.0.0.1",)}

@@ -21,6 +21,16 @@ NEED = Need(name="gemma4-26b-a4b-fp8", memory_share=0.7, cuda="13.0", image=9_00
 MEMINFO = (FIXTURES / "meminfo.txt").read_text()
 TCP = "  sl  local_address rem_address st\n   0: 0100007F:0050 00000000:0000 0A 0:0\n"
 SWAP = "Filename Type Size Used Priority\n/swap.img file 16777212 0 -2\n"
+LINKS = (FIXTURES / "ibdev2netdev.txt").read_text()
+ADDRESSES = json.dumps([
+    {"ifname": name, "mtu": 9000, "addr_info": [{"family": "inet", "local": address}]}
+    for name, address in (("enp1s0f1np1", "192.168.177.11"), ("enP2p1s0f1np1", "192.168.178.11"))])
+V4 = "0000:0000:0000:0000:0000:ffff:c0a8:b10b"
+GIDS = tuple((adapter, index, kind, address) for adapter in ("rocep1s0f1", "roceP2p1s0f1")
+             for index, kind, address in (
+                 (0, "IB/RoCE v1", "fe80:0000:0000:0000:0000:0000:0000:0001"),
+                 (1, "RoCE v2", "fe80:0000:0000:0000:0000:0000:0000:0001"),
+                 (2, "IB/RoCE v1", V4), (3, "RoCE v2", V4)))
 CACHE = Folder(path="/home/me/.cache/huggingface", exists=True, writable=True, owner="me",
                free=900_000_000_000)
 
@@ -31,12 +41,14 @@ def host(folder: dict[str, Any] | None = None, texts: dict[str, str | None] | No
     usual: dict[str, str | None] = {
         "gpus": BUSY, "gpu_processes": "", "gpu_summary": (FIXTURES / "nvidia-smi.txt").read_text(),
         "docker": json.dumps(DOCKER), "ibstat": (FIXTURES / "ibstat.txt").read_text(),
+        "ibdev2netdev": LINKS, "addresses": ADDRESSES,
         "earlyoom": "812\n", "desktop": "", "ollama": "", "meminfo": MEMINFO,
         "swaps": SWAP.splitlines()[0], "tcp": TCP}
     raw: dict[str, Any] = {
         "machine": "aarch64", "kernel": "6.17.0-1032-nvidia", "user": "me", "groups": ("docker",),
         "texts": {**usual, **(texts or {})}, "cdi": (), "memlock": -1,
-        "folders": (CACHE.model_copy(update=folder or {}),), **changes}
+        "folders": (CACHE.model_copy(update=folder or {}),), "gids": GIDS, "rdma_devices": True,
+        **changes}
     return facts_of(RawHost.model_validate(raw))
 
 
@@ -88,6 +100,10 @@ WARNED: dict[str, tuple[str, dict[str, Any]]] = {
     "one adapter of two": ("rdma", {"texts": {"ibstat": (FIXTURES / "ibstat.txt").read_text()
                                               .split("CA 'rocep1s0f0'")[0]}}),
     "a low memlock": ("memlock", {"memlock": 8 << 20}),
+    "no RDMA devices": ("rdma-devices", {"rdma_devices": False}),
+    "a link without address": ("rdma-address", {"texts": {"addresses": "[]"}}),
+    "indices that differ": ("rdma-gid", {"gids": (*GIDS[:-1], ("roceP2p1s0f1", 5, "RoCE v2", V4))}),
+    "no RoCE v2 address": ("rdma-gid", {"gids": GIDS[:3] + GIDS[4:]}),
 }
 
 
@@ -122,6 +138,18 @@ def test_what_cannot_be_seen_is_said_and_does_not_pass() -> None:
         if check != "gpu-holders":
             assert line_of(blind, check).verdict is Verdict.UNSEEN
     assert "driver" not in {line.check for line in judge(blind, NEED)}
+
+
+def test_without_ibdev2netdev_links_are_not_seen() -> None:
+    line = line_of(host(texts={"ibdev2netdev": None}), "rdma-address")
+    assert (line.verdict, line.remedy) == (Verdict.UNSEEN, "")
+
+
+def test_one_address_of_two_links_is_enough() -> None:
+    one = json.dumps(json.loads(ADDRESSES)[:1])
+    assert complaints(host(texts={"addresses": one})) == {}
+    assert line_of(host(texts={"addresses": one}), "rdma-address").seen == (
+        "rocep1s0f1 is enp1s0f1np1 (192.168.177.11); roceP2p1s0f1 is enP2p1s0f1np1 (no address)")
 
 
 def test_an_idle_gpu_does_not_show_whether_its_clock_is_stuck() -> None:

@@ -30,10 +30,27 @@ def test_every_program_and_file_is_asked_once(tmp_path: Path) -> None:
     assert raw.cdi == ("nvidia.yaml",)
 
 
+def test_addresses_of_rdma_adapters_come_from_the_kernels_files(tmp_path: Path) -> None:
+    port = tmp_path / "sys/class/infiniband/rocep1s0f1/ports/1"
+    for folder in ("gids", "gid_attrs/types"):
+        (port / folder).mkdir(parents=True)
+    for index, kind in ((3, "RoCE v2\n"), (4, "")):
+        (port / "gids" / str(index)).write_text("0000:0000:0000:0000:0000:ffff:c0a8:b10b\n")
+        (port / "gid_attrs/types" / str(index)).write_text(kind)
+    (tmp_path / "dev/infiniband").mkdir(parents=True)
+    (tmp_path / "dev/infiniband/uverbs0").touch()
+    raw = read_host((), tmp_path, lambda command: None)
+    assert raw.gids == (
+        ("rocep1s0f1", 3, "RoCE v2", "0000:0000:0000:0000:0000:ffff:c0a8:b10b"),)
+    assert raw.rdma_devices
+    assert not read_host((), tmp_path / "elsewhere", lambda command: None).rdma_devices
+
+
 def test_no_program_that_is_asked_can_change_the_host() -> None:
-    allowed = {"nvidia-smi", "docker", "ibstat", "pgrep"}
+    allowed = {"nvidia-smi", "docker", "ibstat", "ibdev2netdev", "ip", "pgrep"}
     assert {command[0] for command in PROGRAMS.values()} == allowed
     assert PROGRAMS["docker"][1] == "info"
+    assert PROGRAMS["addresses"][-1] == "show"
     assert not any(flag.startswith(("-pm", "-lgc", "-r", "--gpu-reset"))
                    for command in PROGRAMS.values() for flag in command)
 

@@ -1,0 +1,28 @@
+"""What a recipe's file says about the host that it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.doctor.needs import cache_folders, need_of
+from builder.recipes.load import load_recipe
+from builder.workspace import open_workspace
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_what_a_recipe_needs_comes_from_its_file() -> None:
+    workspace = open_workspace(ROOT / "matrix.toml")
+    large = need_of(workspace, load_recipe(ROOT, "gemma4-26b-a4b-fp8"))
+    assert (large.memory_share, large.cuda) == (0.7, "13.0")
+    assert large.model == 50_400_000_000
+    tiny = need_of(workspace, load_recipe(ROOT, "tiny-gemma4"))
+    assert (tiny.memory_share, tiny.cuda, tiny.model) == (0.0, "", 0)
+
+
+def test_the_folders_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = open_workspace(ROOT / "matrix.toml")
+    monkeypatch.setenv("HF_HOME", "/models")
+    assert cache_folders(workspace) == (workspace.cache, Path("/models"))
