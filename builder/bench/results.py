@@ -20,6 +20,7 @@ NAMES: Mapping[Metric, tuple[str, str]] = {
     "aggregate": ("", "tg_throughput"),
     "ttft": ("e2e_ttft", "e2e_ttft"),
 }
+DECODING = ("decode", "aggregate")  # timed from an answer's first chunk to its last
 PER_REQUEST = ("tg_req_throughput", "e2e_ttft")  # the others have one value per run
 
 
@@ -111,7 +112,9 @@ def _series(metric: Metric, entry: Entry, asked: Sequence[Request],
     values = given.values if given else ()
     owners = list(_owners(metric, asked, per_run=name not in PER_REQUEST))
     if len(values) != len(owners):
-        return f"llama-benchy has {len(values)} samples, but its events show {len(owners)}"
+        timed = f"llama-benchy timed {len(values)} of {len(owners)} answers"
+        return timed if metric not in DECODING else (
+            f"{timed}; one that arrives in one piece cannot be timed: ask for more tokens (--tg)")
     by_run = itertools.groupby(zip(owners, values, strict=True), key=lambda pair: pair[0])
     samples = tuple(statistics.fmean(value for _, value in pairs) for run, pairs in by_run
                     if run in complete)
@@ -124,5 +127,5 @@ def _series(metric: Metric, entry: Entry, asked: Sequence[Request],
 def _owners(metric: Metric, asked: Sequence[Request], *, per_run: bool) -> Iterator[int]:
     """Yield the run that each value of llama-benchy belongs to: it skips what it cannot time."""
     counted = [request.run for request in asked
-               if (request.timed if metric in ("decode", "aggregate") else request.answered)]
+               if (request.timed if metric in DECODING else request.answered)]
     yield from dict.fromkeys(counted) if per_run else counted

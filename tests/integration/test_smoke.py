@@ -77,7 +77,7 @@ def test_what_a_killed_run_leaves_the_next_one_removes() -> None:
         mine = new_container(before, child)
         child.send_signal(signal.SIGKILL)
     assert mine in containers()
-    assert Engine.connect().sweep() >= 1
+    Engine.connect().sweep()
     assert mine not in containers()
 
 

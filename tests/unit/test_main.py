@@ -23,10 +23,16 @@ sys.exit(main())
 """
 
 
+def heed_interrupts() -> None:
+    """Undo what a shell does to its background jobs, which Ctrl-C is not meant for."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_request_to_end_is_an_interruption_and_no_traceback() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with subprocess.Popen([sys.executable, "-c", SLOW, "plan"], cwd=ROOT, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              preexec_fn=heed_interrupts) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
             child.send_signal(number)

@@ -86,7 +86,8 @@ def test_counts_that_do_not_agree_are_no_samples() -> None:
                            "e2e_ttft": [5, 7, 8]}, [[32], [32], [32]])
     assert set(found) == {"prefill", "ttft"}
     assert missing == (
-        "pp128 tg32 (c1): decode: llama-benchy has 2 samples, but its events show 3",)
+        ("pp128 tg32 (c1): decode: llama-benchy timed 2 of 3 answers; one that arrives in one "
+         "piece cannot be timed: ask for more tokens (--tg)"),)
 
 
 @pytest.mark.parametrize(("runs", "said"), [
@@ -114,8 +115,7 @@ def test_a_sample_that_is_no_speed_is_refused_by_name(bad: float) -> None:
 def test_a_metric_that_llama_benchy_has_nothing_of_is_missing() -> None:
     _, missing = made({"pp_throughput": None, "tg_throughput": [1, 2], "e2e_ttft": [1, 2]},
                       [[32], [32]])
-    assert missing == (("pp128 tg32 (c1): prefill: llama-benchy has 0 samples, but its events show "
-                       "2"),)
+    assert missing == ("pp128 tg32 (c1): prefill: llama-benchy timed 0 of 2 answers",)
 
 
 def test_a_cell_without_events_says_nothing() -> None:
