@@ -93,6 +93,7 @@ for _name, _help in {
     "verify": "Check an image in a registry against all that is said of it (-- CELL).",
     "diff": "Show what changes between two images (-- CELL:TAG CELL).",
     "tags": "Show the images in the registry, or prune what nothing needs (-- CELL --prune).",
+    "nightly": "Newest wheels, build, smoke test, push and promote, cell by cell (-- CELL…).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",
     "recipe": "List, show and check the recipes (-- list, -- show RECIPE, -- check).",
     "serve": "Serve a recipe in the background (-- RECIPE --port N --api-key-file FILE).",

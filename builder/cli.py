@@ -38,6 +38,7 @@ COMMANDS = (
     "verify",
     "diff",
     "tags",
+    "nightly",
     "diagnose",
     "recipe",
     "serve",

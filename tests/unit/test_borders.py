@@ -70,6 +70,7 @@ ORDER = (
     "plan",
     "direct_push",
     "attachments",
+    "nightly",
     "publish",
     "build",
     "bisection",

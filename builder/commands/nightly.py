@@ -1,0 +1,109 @@
+"""Take cells through the whole cycle: newest wheels, build, smoke test, push and promote.
+
+Where nothing is new, nothing is done. A cell that fails keeps its last good lock and its tags, and
+one issue says why; the other cells go on. Each step is the command of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from builder import console, process
+from builder import labels as label
+from builder.bases.state import read_bases
+from builder.errors import SparkyardError
+from builder.image import plan_image
+from builder.locking.lock import load_for
+from builder.matrix.cells import Cell, select
+from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
+from builder.nightly.issues import FolderIssues, GitHubIssues
+from builder.patches.load import load_series
+from builder.patches.stage import series_digest
+from builder.promotion.cell import tags_of
+from builder.promotion.contents import read_remote
+from builder.workspace import Workspace, open_workspace
+
+FOLDER = "nightly"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the sub-command."""
+    parser = subparsers.add_parser("nightly", help="lock, build, test, push and promote cells",
+                                   description=__doc__)
+    parser.add_argument("cells", nargs="*", metavar="CELL",
+                        help="cell ids or globs (default: all that may be promoted)")
+    parser.add_argument("--issues", choices=("folder", "github"), default="folder",
+                        help="where failures are reported: files in the cache folder, or GitHub "
+                        "by gh (default: %(default)s)")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document on standard output")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Go through the cells; the exit code is 1 where one of them failed."""
+    workspace = open_workspace(options.matrix)
+    cells = [cell for cell in select(workspace.cells, options.cells)
+             if options.cells or (cell.promote and not cell.blocked)]
+    issues = (GitHubIssues() if options.issues == "github"
+              else FolderIssues(workspace.cache / FOLDER))
+    cycle = Cycle(workspace.locks, runner(options.matrix), issues,
+                  lambda cell: is_done(workspace, cell))
+    nights = []
+    for number, cell in enumerate(cells, 1):
+        console.info(f"{cell.id} ({number} of {len(cells)})")
+        nights.append(cycle.cell(cell))
+    if options.json:
+        console.document([document(night) for night in nights])
+    else:
+        show(nights)
+    return 1 if any(night.failed for night in nights) else 0
+
+
+def runner(matrix: Path) -> Runner:
+    """Return what runs one of our commands as a program of its own, which cannot end the night."""
+    def run(words: Sequence[str]) -> Ran:
+        console.info(f"  {' '.join(words)}")
+        kept: deque[str] = deque(maxlen=KEPT)
+        with process.stream([sys.executable, "-m", "builder", "--matrix", str(matrix), *words]
+                            ) as child:
+            for line in process.lines(child):
+                console.info(f"    {line}")
+                kept.append(line)
+            code = child.wait()
+        return Ran(code, tuple(kept))
+    return run
+
+
+def is_done(workspace: Workspace, cell: Cell) -> bool:
+    """Say whether the candidate is what a build would make now, and some tag was moved to it."""
+    tags = tags_of(cell, workspace.registry)
+    manifest = tags.repository.manifest(f"{cell.id}-next")
+    base = read_bases(workspace).get((cell.base_name, cell.platform))
+    if manifest is None or base is None:
+        return False
+    try:
+        lock = load_for(cell, workspace.locks)
+        wanted = plan_image(cell, lock, base, "", workspace.registry, workspace.root,
+                            series_digest(load_series(workspace, cell, lock, strict=False)))
+        labels = read_remote(tags.repository, manifest).labels
+    except SparkyardError:
+        return False
+    return (labels.get(label.INPUTS) == wanted.inputs
+            and any(tag.state().moving == manifest.digest for tag in tags.all()))
+
+
+def document(night: Night) -> dict[str, object]:
+    """Return one cell's night as a JSON value."""
+    return {"cell": night.cell, "state": night.state, "failed": night.failed,
+            "changes": list(night.changes), "notes": list(night.notes)}
+
+
+def show(nights: Sequence[Night]) -> None:
+    """Print the summary: a row a cell."""
+    console.table("the night", ("cell", "result", "what changed"), [
+        (night.cell, night.state, night.summary) for night in nights])

@@ -1,0 +1,150 @@
+"""One cell through the night, by the same commands that a user runs; the first failure ends it.
+
+``lock -> (nothing new?) -> build -> smoke -> push -> promote``
+
+A cell that fails keeps its last good lock, and its tags stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from builder.errors import SparkyardError
+from builder.files import write_bytes
+from builder.limits import LOCK_BYTES, read_file
+from builder.locking.generated import record_sum
+from builder.locking.lock import Lock, lock_path, read_lock
+from builder.matrix.cells import Cell
+from builder.nightly.issues import Issues
+from builder.nightly.words import difference
+from builder.text import cut
+
+SHOWN_LINES = 60  # the end of a command's output in an issue
+BODY_CHARS = 60_000  # GitHub takes 65,536
+KEPT = 5000  # lines of one command
+GATE = ("PASSED: gate", "FAILED: gate")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended: its exit code and what it printed."""
+
+    code: int
+    lines: tuple[str, ...] = ()
+
+
+Runner = Callable[[Sequence[str]], Ran]
+
+
+@dataclass(frozen=True)
+class Night:
+    """What became of one cell: ``nothing new``, ``promoted``, or the stage that failed."""
+
+    cell: str
+    state: str
+    failed: bool = False
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def summary(self) -> str:
+        """Return the changes and notes in one line."""
+        return "; ".join((*self.changes[:3], *(
+            [f"{len(self.changes) - 3} more changes"] if len(self.changes) > 3 else []),
+            *self.notes))
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """The night of several cells.
+
+    ``run`` runs one of our commands; ``is_done`` says whether the registry's candidate is of the
+    cell's lock and base and was promoted.
+    """
+
+    locks: Path
+    run: Runner
+    issues: Issues
+    is_done: Callable[[Cell], bool]
+
+    def cell(self, cell: Cell) -> Night:
+        """Take one cell through the night; whatever goes wrong becomes its result."""
+        try:
+            night = self._cell(cell)
+        except SparkyardError as error:
+            night = Night(cell.id, "failed: the cycle itself", failed=True, notes=(error.what,))
+        return self._told(cell, night)
+
+    def _cell(self, cell: Cell) -> Night:
+        path = lock_path(self.locks, cell)
+        before = read_file(path, LOCK_BYTES, "lock") if path.exists() else None
+        old = _lock(path)
+        ran = self.run(("lock", cell.id, "--upgrade-all"))
+        if ran.code:
+            return _failure(cell, "lock", ran)
+        new = _lock(path)
+        changes = tuple(difference(old, new)) if new else ()
+        if not changes and self.is_done(cell):
+            return Night(cell.id, "nothing new")
+        gate: tuple[str, ...] = ()
+        for stage, words in self._checks(cell):
+            ran = self.run(words)
+            gate += tuple(line for line in ran.lines if line.startswith(GATE))
+            if ran.code:
+                self._restore(path, before)
+                return _failure(cell, stage, ran, changes, gate)
+        for stage, words in (("push", ("push", cell.id, "--next")),
+                             ("promote", ("promote", cell.id))):
+            ran = self.run(words)
+            if ran.code:
+                return _failure(cell, stage, ran, changes, gate)
+        pointing = tuple(line for line in ran.lines if " -> sha256:" in line)
+        return Night(cell.id, "promoted", changes=changes, notes=(*gate, *pointing))
+
+    def _checks(self, cell: Cell) -> list[tuple[str, Sequence[str]]]:
+        """Return the commands that must be good before anything is pushed."""
+        recipes = cell.promote.recipes if cell.promote else ()
+        smokes: list[Sequence[str]] = [("smoke", cell.id, "--recipe", name) for name in recipes]
+        return [("build", ("build", cell.id)),
+                *(("smoke", words) for words in smokes or [("smoke", cell.id)])]
+
+    def _restore(self, path: Path, before: bytes | None) -> None:
+        """Put the last good lock back; a first lock that fails stays to be looked at."""
+        if before is not None:
+            write_bytes(path, before)
+            record_sum(path)
+
+    def _told(self, cell: Cell, night: Night) -> Night:
+        """Report a failure, or close the issue of one that is over; neither stops the night."""
+        try:
+            said = (self.issues.report(cell.id, body(night)) if night.failed
+                    else self.issues.settle(cell.id))
+        except SparkyardError as error:
+            said = f"no issue: {error.what}"
+        return Night(night.cell, night.state, night.failed, night.changes,
+                     (*night.notes, *([said] if said else [])))
+
+
+def body(night: Night) -> str:
+    """Return the text of an issue: the stage, what changed, and the end of the output."""
+    changes = "\n".join(f"- {line}" for line in night.changes) or "- nothing in the lock"
+    output = "\n".join(f"    {line}" for line in night.notes)
+    return cut(f"{night.cell}: {night.state}. The tag stays at the last image that passed, and the "
+               f"lock is as it was.\n\n## What changed\n\n{changes}\n\n## What was said\n\n"
+               f"{output}\n", BODY_CHARS)
+
+
+def _failure(cell: Cell, stage: str, ran: Ran, changes: tuple[str, ...] = (),
+             gate: tuple[str, ...] = ()) -> Night:
+    shown = tuple(line for line in ran.lines if line.strip())[-SHOWN_LINES:]
+    return Night(cell.id, f"failed: {stage} (exit code {ran.code})", failed=True, changes=changes,
+                 notes=tuple(dict.fromkeys((*gate, *shown))))
+
+
+def _lock(path: Path) -> Lock | None:
+    try:
+        return read_lock(path) if path.exists() else None
+    except SparkyardError:
+        return None

