@@ -26,11 +26,11 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
                       *(line for line in log if not harmless(line, catalogue.harmless))])
     known = {**(versions or {}), **versions_in(log)}
     shown: list[_Shown] = []
-    for issue in sorted(catalogue.issues, key=lambda issue: issue.rank):
-        found = _found(issue, failed, text, known)
-        if found and not (issue.general and _explained(found, shown)):
-            shown.append(found)
-    return tuple(one.diagnosis for one in sorted(shown, key=lambda one: (one.rank, one.place)))
+    found = [one for issue in catalogue.issues if (one := _found(issue, failed, text, known))]
+    for one in sorted(found, key=lambda one: (one.rank, one.place)):
+        if not (one.diagnosis.issue.general and _explained(one, shown)):
+            shown.append(one)
+    return tuple(one.diagnosis for one in shown)
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class _Shown:
 
 
 def _explained(found: _Shown, shown: Iterable[_Shown]) -> bool:
-    """Say whether a cause that is named stands before the line of a family, or on it."""
+    """Say whether one that says more and is named stands before the line of a family, or on it."""
     line = found.diagnosis.line
-    return any(other.diagnosis.claimed and other.rank == 0 and (
-        0 <= other.place <= found.place or line in other.diagnosis.line
-        or other.diagnosis.line in line) for other in shown)
+    return any(other.diagnosis.claimed and (
+        (other.rank < found.rank and 0 <= other.place <= found.place)
+        or line in other.diagnosis.line or other.diagnosis.line in line) for other in shown)
 
 
 def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
