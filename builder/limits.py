@@ -46,6 +46,7 @@ REGISTRY_S = 300.0  # of silence of a registry, which may hash gigabytes before 
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
 WEIGHT_HEADER_BYTES = 64 * MB  # the header of a file of weights; those of 31B models have 0.2 MB
+HUB_FILE_BYTES = 64 * MB  # one answer of a model hub; the longest index of weights has 10 MB
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
 SCRIPT_S = 7200.0  # one script in an image: minutes when it is emulated
 STREAM_S = 1800.0  # one streamed answer: 512 tokens, on an emulated machine

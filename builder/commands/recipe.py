@@ -17,6 +17,7 @@ from builder.commands.recipe_exchange import (
     import_recipe,
     reference,
 )
+from builder.commands.recipe_facts import add_facts, refresh
 from builder.errors import ConfigError
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
@@ -56,6 +57,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     for verb in (listing, show, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     add_import(verbs)
+    add_facts(verbs)
     verbs.add_parser(
         "schema", help="print the JSON Schema of a recipe, for editors",
         description="Print the JSON Schema of a recipe; editors check a recipe with it.")
@@ -70,6 +72,8 @@ def execute(args: argparse.Namespace) -> int:
     if args.verb == "check":
         return check_recipes(open_workspace(args.matrix), args)
     workspace = open_workspace(args.matrix, make_cache=False)
+    if args.verb == "facts":
+        return refresh(workspace, args.repositories)
     if args.verb == "import":
         return import_recipe(workspace, args)
     if args.verb == "list":
