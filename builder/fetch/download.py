@@ -175,8 +175,8 @@ def extent(reply: requests.Response) -> tuple[int, int | None]:
     """Return where the reply's body begins in the file, and the file's size where it is said."""
     if reply.status_code == 200:
         length = reply.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdigit() else None
-    found = re.match(r"bytes (\d+)-\d*/(\d+|\*)", reply.headers.get("Content-Range", ""))
+        return 0, int(length) if re.fullmatch(r"[0-9]{1,18}", length) else None
+    found = re.match(r"bytes (\d{1,18})-\d*/(\d{1,18}|\*)", reply.headers.get("Content-Range", ""))
     if found is None:
         return -1, None
     return int(found[1]), None if found[2] == "*" else int(found[2])

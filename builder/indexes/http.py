@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import TypeVar
 
 import requests
@@ -27,6 +27,7 @@ from builder.limits import PAGE_BYTES, PAGE_S, TooMuchError, bounded
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0  # silence on an open connection
 CHUNK_BYTES = 1 << 20
+SLOW_S, SLOW_BYTES = 120.0, 120_000  # less than 1 kB a second is no download
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 T = TypeVar("T")
@@ -140,9 +141,21 @@ class Client:
 
 
 def chunks(reply: requests.Response) -> Iterator[bytes]:
-    """Yield the body as it stands on the wire; raises SourceError when it ends early."""
+    """Yield the body as it stands on the wire.
+
+    Raises SourceError when it ends early, and when hardly anything comes: a server that sends a
+    byte now and then never goes silent.
+    """
+    begun, came = monotonic(), 0
     with failures(), reply:
-        yield from reply.raw.stream(CHUNK_BYTES, decode_content=False)
+        while data := reply.raw.read1(CHUNK_BYTES, decode_content=False):
+            came += len(data)
+            if monotonic() - begun > SLOW_S:
+                if came < SLOW_BYTES:
+                    raise SourceError(f"sent less than {SLOW_BYTES / 1000:g} kB in {SLOW_S:g} s",
+                                      retry=True)
+                begun, came = monotonic(), 0
+            yield data
 
 
 def body(reply: requests.Response, limit: int = PAGE_BYTES, seconds: float = PAGE_S) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -15,6 +16,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 JSON_TYPE = "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON_TYPE}, application/vnd.pypi.simple.v1+html;q=0.5, text/html;q=0.1"
 ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".egg", ".exe")
+PIECE = 16_384  # characters given to the parser of HTML at once
+READ_S = 30.0  # for a whole page; one of 10,000 files takes about 1 s
+MAX_LISTED = 500_000  # files of one page; the most seen are 10,000
 _HTML_TYPES = ("application/vnd.pypi.simple.v1+html", "text/html")
 
 
@@ -50,19 +54,32 @@ def lists_files(body: bytes, content_type: str, url: str) -> bool:
 
 
 def parse_html(body: bytes, url: str) -> list[Listed]:
-    """Read the links of an HTML page, as PEP 503 writes them."""
-    page = _Page(url)
-    page.feed(body.decode("utf-8", "replace"))
+    """Read the links of an HTML page, as PEP 503 writes them; raises ValueError for a broken one.
+
+    Given in pieces: in one, the parser needs hours for some damaged pages of a few megabytes.
+    """
+    page, text, end = _Page(url), body.decode("utf-8", "replace"), time.monotonic() + READ_S
+    try:
+        for start in range(0, len(text), PIECE):
+            page.feed(text[start:start + PIECE])
+            if time.monotonic() > end:
+                raise ValueError(f"its HTML is not read after {READ_S:.0f} s")
+    except AssertionError as error:  # the parser's own, for a broken declaration
+        raise ValueError(f"its HTML is broken: {error}") from error
     return page.found
 
 
 def parse_json(body: bytes, url: str) -> list[Listed]:
     """Read a project's page in JSON (PEP 691); raises ValueError when its shape is another."""
     try:
-        return [Listed(urljoin(url, entry["url"]), entry["hashes"].get("sha256"))
+        return [Listed(urljoin(url, entry["url"]), _sha256(entry["hashes"].get("sha256")))
                 for entry in json.loads(body)["files"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a project's page: {error}") from error
+
+
+def _sha256(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 class _Page(HTMLParser):
@@ -83,3 +100,5 @@ class _Page(HTMLParser):
             target, fragment = urldefrag(urljoin(self._url, address))
             digest = re.search(r"(?:^|&)sha256=([0-9a-fA-F]{64})(?:&|$)", fragment)
             self.found.append(Listed(target, digest[1].lower() if digest else None))
+            if len(self.found) > MAX_LISTED:
+                raise ValueError(f"it lists more than {MAX_LISTED:,} files")

@@ -95,6 +95,8 @@ def _trim(data: memoryview, source: Path, target: Path, gpu: str) -> Trimmed:
     if not work.dropped and not result.debug:
         return result
     write_without(data, holes_of(work.freed), debug.keys(), target)
+    if target.stat().st_size >= len(data):
+        raise ValueError("without that code the file would not be smaller")
     _prove(before, work.codes, target)
     return replace(result, after=target.stat().st_size)
 

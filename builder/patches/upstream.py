@@ -107,7 +107,7 @@ class Hosting:
             return TypeAdapter(form).validate_python(json.loads(self._get(path, JSON)))
         except ValidationError as error:
             raise SourceError("its answer does not match its API", retry=False) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SourceError("its answer is not JSON", retry=False) from error
 
     def _get(self, path: str, accept: str) -> bytes:
@@ -169,7 +169,7 @@ class Hosting:
         try:
             kept = json.loads(note.read_text(encoding="utf-8"))
             return str(kept["etag"]), find(self._cache, str(kept["sha256"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return "", None  # never asked, or unreadable: asked as if for the first time
 
 

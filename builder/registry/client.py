@@ -20,6 +20,7 @@ from urllib3.exceptions import HTTPError
 from builder.errors import NetworkError
 from builder.limits import (
     ENGINE_TRANSFER_S,
+    PAGE_S,
     REGISTRY_BYTES,
     REGISTRY_S,
     TooMuchError,
@@ -30,10 +31,12 @@ from builder.registry.reference import LOOPBACK, Reference
 from builder.text import one_line, redact
 
 CONNECT_TIMEOUT_S = 10.0
+ANSWER_S = PAGE_S  # one answer, from its first byte to its last
 ATTEMPTS = 5
 FIRST_PAUSE_S = 0.5
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
 _CHUNK_BYTES = 1 << 16
+_TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
 _PAIR = re.compile(r'([a-z_]+)="([^"]*)"')
 MESSAGE_CHARS = 200
 
@@ -152,11 +155,11 @@ class Client:
 
     def location(self, reply: Reply, asked: str) -> str:
         """Return where an upload goes on; raises NetworkError for an address not to be used."""
-        url = urljoin(asked, reply.header("Location"))
-        parts = urlsplit(url)
-        safe = parts.scheme == "https" or (parts.scheme == "http"
-                                           and LOOPBACK.fullmatch(parts.netloc) is not None)
-        if not reply.header("Location") or not safe:
+        try:
+            url = urljoin(asked, reply.header("Location"))
+        except ValueError:  # an address that is none
+            url = ""
+        if not reply.header("Location") or not _is_safe(url):
             raise NetworkError("the registry does not say where to upload to, or names an address "
                                "without encryption", where=str(self.reference),
                                next_step="check the registry's own address in its configuration")
@@ -186,7 +189,7 @@ class Client:
                 auth=lambda request: request)  # or requests takes a login from ~/.netrc
             with reply:
                 data = b"" if method == "HEAD" else b"".join(bounded(
-                    reply.raw.stream(_CHUNK_BYTES, decode_content=False), REGISTRY_BYTES))
+                    _as_it_comes(reply), REGISTRY_BYTES, ANSWER_S))
         except TooMuchError as error:
             raise NetworkError(f"the registry's answer is too long: {error}",
                                where=str(self.reference),
@@ -226,11 +229,10 @@ class Client:
     def _token(self, challenge: Mapping[str, str], scopes: tuple[str, ...], login: Login | None
                ) -> str:
         realm = challenge.get("realm", "")
-        parts = urlsplit(realm)
-        if parts.scheme != "https" and not (
-                parts.scheme == "http" and LOOPBACK.fullmatch(parts.netloc)):
-            raise NetworkError("the registry asks for a login without encryption",
-                               where=self.reference.host, next_step="use a registry with HTTPS")
+        if not _is_safe(realm):
+            raise NetworkError("the registry asks for a login without encryption, or does not say "
+                               "where to log in", where=self.reference.host,
+                               next_step="use a registry with HTTPS")
         fields = [("service", challenge.get("service", "")),
                   *(("scope", scope) for scope in scopes)]
         if login is not None and login.is_token:
@@ -239,7 +241,12 @@ class Client:
             request = requests.Request("POST", realm, data=form)
         else:
             request = requests.Request("GET", realm, params=fields)
-        prepared = request.prepare()
+        try:
+            prepared = request.prepare()
+        except (requests.RequestException, ValueError) as error:
+            raise NetworkError("the registry names a login service with an unusable address",
+                               where=self.reference.host,
+                               next_step="is this address a registry?") from error
         reply = self._send(str(prepared.method), str(prepared.url),
                            str(prepared.body or "").encode(), dict(prepared.headers),
                            login.basic if login is not None and not login.is_token else "")
@@ -248,7 +255,9 @@ class Client:
             token = answer.get("token") or answer["access_token"]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self._refused(reply) from None
-        return str(token)
+        if not (isinstance(token, str) and _TOKEN.fullmatch(token)):
+            raise self._refused(reply)
+        return token
 
     def _refused(self, reply: Reply) -> NetworkError:
         said = f" ({reply.message})" if reply.message else ""
@@ -256,3 +265,19 @@ class Client:
             f"the registry refuses this user, status {reply.status}{said}",
             where=str(self.reference),
             next_step=f"log in with `docker login {self.reference.host}` as a user who may push")
+
+
+def _is_safe(url: str) -> bool:
+    """Say whether an address may be asked: over HTTPS, or on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.netloc) and (parts.scheme == "https" or (
+        parts.scheme == "http" and LOOPBACK.fullmatch(parts.netloc) is not None))
+
+
+def _as_it_comes(reply: requests.Response) -> Iterator[bytes]:
+    """Yield what is there, be it one byte: a full chunk of a trickle would take for ever."""
+    while data := reply.raw.read1(_CHUNK_BYTES, decode_content=False):
+        yield data

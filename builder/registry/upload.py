@@ -22,7 +22,7 @@ from builder.registry.client import ATTEMPTS, Client, RegistryFault, Reply
 from builder.removal import remove_file
 
 CHUNK_BYTES = 64 << 20  # what a killed push repeats at most of each blob, where it can go on
-_RANGE = re.compile(r"(?:bytes=)?0-(\d+)")
+_RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
 OCTETS = "application/octet-stream"
 
 

@@ -21,6 +21,7 @@ HEALTH_S = 10.0
 PIECE = 65_536  # bytes that one read may return; it returns what is there
 # A busy vLLM merges the tokens that wait into one chunk: a short answer may rightly be one piece.
 MERGED = 64
+MOST_CALLS = 128  # tool calls of one answer, the limit of the API; the battery asks for three
 BULK = re.compile(r"_(bucket|created)(\{|$)")  # of no use in a record, and hundreds of lines
 
 
@@ -233,6 +234,8 @@ def assemble(events: Iterator[dict[str, Any]]) -> dict[str, Any]:
 
 def _add_calls(calls: list[dict[str, Any]], pieces: list[dict[str, Any]]) -> None:
     for piece in pieces:
+        if not 0 <= piece["index"] < MOST_CALLS:
+            raise Unanswered(f"a piece of tool call {piece['index']!r:.20} came")
         while len(calls) <= piece["index"]:
             calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         call, function = calls[piece["index"]], piece.get("function") or {}

@@ -24,6 +24,8 @@ def reply(status: int, **headers: str) -> requests.Response:
 @pytest.mark.parametrize(("answer", "expected"), [
     (reply(200), (0, None)), (reply(200, Content_Length="12"), (0, 12)),
     (reply(200, Content_Length="-1"), (0, None)), (reply(200, Content_Length="a lot"), (0, None)),
+    (reply(200, Content_Length="²"), (0, None)), (reply(200, Content_Length="9" * 5000), (0, None)),
+    (reply(206, Content_Range=f"bytes {'9' * 5000}-/*"), (-1, None)),
     (reply(206, Content_Range="bytes 5-9/10"), (5, 10)),
     (reply(206, Content_Range="bytes 5-/*"), (5, None)),
     (reply(206, Content_Range="lines 1-2/3"), (-1, None)), (reply(206), (-1, None))])

@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from builder.errors import UsageError
+from builder.indexes import http
 from builder.indexes.http import (
     Client,
     Pace,
@@ -125,3 +126,24 @@ def test_an_endless_page_is_given_up_by_bytes_and_by_time(limit: int, seconds: f
     assert reply.closed
     assert reply.read <= 11
     assert not caught.value.retry
+
+
+class Trickle(Endless):
+    """A body that comes byte by byte, on a clock of its own."""
+
+    status_code, now = 200, 0.0
+
+    def read1(self, size: int, *, decode_content: bool) -> bytes:
+        self.now += 20.0
+        self.read += 1
+        return b"x"
+
+
+def test_a_download_of_single_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte begins the time limit of a socket anew, so that it never ends one."""
+    reply = Trickle()
+    monkeypatch.setattr(http, "monotonic", lambda: reply.now)
+    with pytest.raises(SourceError, match="less than 120 kB in 120 s") as caught:
+        list(http.chunks(reply))
+    assert caught.value.retry
+    assert reply.read == 7

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from builder.indexes import simple_api
 from builder.indexes.simple_api import JSON_TYPE, Listed, lists_files, parse, parse_html
 
 URL = "https://index.example/simple/demo/"
@@ -73,3 +74,29 @@ def test_another_kind_of_page_is_refused(body: bytes, kind: str) -> None:
     (b"[" * 100_000, JSON_TYPE, False)])
 def test_a_project_s_page_is_told_from_a_portal_s(body: bytes, kind: str, said: bool) -> None:
     assert lists_files(body, kind, URL) is said
+
+
+@pytest.mark.parametrize("page", [b"<![x[", b"<![ [x]]><b>x</b>", b"<a href='//[x'>"])
+def test_broken_html_is_no_page(page: bytes) -> None:
+    """Found by fuzzing: the parser of the standard library ends in an AssertionError."""
+    with pytest.raises(ValueError, match=r"broken|IPv6"):
+        parse(page, "text/html", URL)
+
+
+def test_pages_that_would_take_hours_or_all_memory_are_given_up(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simple_api, "READ_S", 0.0)
+    with pytest.raises(ValueError, match="not read after"):
+        parse_html(b"<" * 100_000, URL)
+    monkeypatch.setattr(simple_api, "READ_S", 60.0)
+    monkeypatch.setattr(simple_api, "MAX_LISTED", 10)
+    with pytest.raises(ValueError, match="lists more than 10 files"):
+        parse_html(anchor("x.whl") * 11, URL)
+
+
+def test_a_page_may_be_cut_anywhere_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = anchor("a-1.whl#sha256=" + SHA) * 50
+    whole = parse_html(page, URL)
+    for size in (1, 7, 64):
+        monkeypatch.setattr(simple_api, "PIECE", size)
+        assert parse_html(page, URL) == whole

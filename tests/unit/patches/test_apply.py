@@ -129,7 +129,7 @@ def cases(draw: st.DrawFn) -> tuple[Files, Files, Files, int]:
     return before, draw(edited(before)), draw(edited(before)), draw(st.sampled_from([3, 3, 1, 0]))
 
 
-RELAXED = settings(max_examples=int(os.environ.get("SPARKYARD_EXAMPLES", "100")),
+RELAXED = settings(max_examples=int(os.environ.get("SPARKYARD_FUZZ_EXAMPLES", "100")),
                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from raw_server import http_reply, raw_server
 from registry_server import serving
 
 from builder.errors import NetworkError
+from builder.registry import client as registry_client
 from builder.registry.client import ATTEMPTS, Client, Reply
 from builder.registry.reference import Reference
 
@@ -123,3 +125,35 @@ def test_the_message_of_a_registry_is_one_visible_line() -> None:
     message = Reply(500, {}, body).message
     assert message.startswith("A b \\x1b[2Jx")
     assert len(message) < 250
+
+
+@pytest.mark.parametrize("token", ["t\r\nX: y", "\u1234", "", 7, {"a": 1}, "x" * 70_000])
+def test_a_token_that_is_none_is_refused(token: object) -> None:
+    """Found by fuzzing: it would stand in a header of the next request."""
+    data = json.dumps({"token": token}).encode()
+    with raw_server([http_reply(200, data)]) as service:
+        realm = f'Bearer realm="http://{service}/token"'
+        with raw_server([http_reply(401, WWW_Authenticate=realm)]) as host, \
+                pytest.raises(NetworkError, match="refuses this user"):
+            client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
+
+
+@pytest.mark.parametrize("realm", ["http://[", "https://", "//x", "ftp://x/", "https://["])
+def test_a_login_service_without_a_usable_address_is_refused(realm: str) -> None:
+    with raw_server([http_reply(401, WWW_Authenticate=f'Bearer realm="{realm}"')]) as host, \
+            pytest.raises(NetworkError, match="does not say where to log in"):
+        client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
+
+
+def test_an_upload_to_an_address_that_is_none_is_refused() -> None:
+    asked = client("127.0.0.1:1")
+    with pytest.raises(NetworkError, match="does not say where to upload to"):
+        asked.location(Reply(202, {"location": "http://["}), "http://127.0.0.1:1/v2/")
+
+
+def test_an_answer_of_single_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte begins a socket's own time limit anew; a full read would wait for 64 kB."""
+    monkeypatch.setattr(registry_client, "ANSWER_S", 0.3)
+    with raw_server([http_reply(200, b"x" * 600)], pause_s=0.02) as host, \
+            pytest.raises(NetworkError, match="not complete after"):
+        client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")

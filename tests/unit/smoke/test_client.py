@@ -165,3 +165,10 @@ def test_a_long_stream_in_one_piece_is_none_but_a_busy_server_merges_short_ones(
     else:
         with pytest.raises(Unanswered, match="one piece"):
             assemble(iter(chunks))
+
+
+@pytest.mark.parametrize("index", [10**9, -1, 128])
+def test_an_absurd_number_of_a_tool_call_is_no_memory_eater(index: int) -> None:
+    piece = {"index": index, "function": {"name": "x"}}
+    with pytest.raises(Unanswered, match="a piece of tool call"):
+        assemble(iter([{"choices": [{"delta": {"tool_calls": [piece]}}]}]))
