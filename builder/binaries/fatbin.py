@@ -79,10 +79,11 @@ def read_fatbin(data: Metered, start: int, size: int, *, look: bool = False) -> 
                 looking.look(name, data.exactly(at, entry.size, "GPU code"), flags)
     except UnreadableError as error:
         damage = str(error)
-    return FatBinary(_codes(totals), damage, _alike(regions.values()), looking.stubs)
+    return FatBinary(_codes(totals), damage, alike(regions.values()), looking.stubs)
 
 
-def _alike(regions: Iterable[set[str]]) -> tuple[Region, ...]:
+def alike(regions: Iterable[set[str]]) -> tuple[Region, ...]:
+    """Return the different regions, each with how many have the same code."""
     counts = Counter(tuple(sorted(region)) for region in regions)
     return tuple(Region(codes, counts[codes]) for codes in sorted(counts)[:MAX_REGIONS])
 

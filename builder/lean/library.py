@@ -14,7 +14,7 @@ from pathlib import Path
 
 from builder.binaries.elf import read_elf
 from builder.binaries.facts import Code, ElfFacts, Form
-from builder.binaries.fatbin import SECTION, TO_LINK
+from builder.binaries.fatbin import SECTION, TO_LINK, alike
 from builder.binaries.metered import UnreadableError
 from builder.lean.regions import (
     Freed,
@@ -57,6 +57,7 @@ class _Work:
 
     freed: list[Freed] = field(default_factory=list)
     codes: dict[str, list[Code]] = field(default_factory=dict)
+    loaded: list[set[str]] = field(default_factory=list)
     kept: int = 0
     dropped: int = 0
     whole: int = 0
@@ -97,7 +98,7 @@ def _trim(data: memoryview, source: Path, target: Path, gpu: str) -> Trimmed:
     write_without(data, holes_of(work.freed), debug.keys(), target)
     if target.stat().st_size >= len(data):
         raise ValueError("without that code the file would not be smaller")
-    _prove(before, work.codes, target)
+    _prove(before, work, target)
     return replace(result, after=target.stat().st_size)
 
 
@@ -113,6 +114,8 @@ def _trim_section(data: memoryview, layout: Layout, name: str, gpu: str, work: _
         known = _address(layout, region.start) in referred
         entries = _trim_region(data, region, gpu if known else "", work)
         work.codes.setdefault(name, []).extend(entries)
+        if name == SECTION and entries:
+            work.loaded.append({code.name for code in entries})
 
 
 def _trim_region(data: memoryview, region: Region, gpu: str, work: _Work) -> list[Code]:
@@ -147,12 +150,15 @@ def _address(layout: Layout, offset: int) -> int:
                  if segment.kind == LOAD and segment.offset <= offset < segment.end), -1)
 
 
-def _prove(before: ElfFacts, codes: dict[str, list[Code]], target: Path) -> None:
+def _prove(before: ElfFacts, work: _Work, target: Path) -> None:
     """Raise ValueError unless the result is the same library but for the dropped code."""
+    codes = work.codes
     with target.open("rb") as handle:
         after = read_elf(handle, before.path)
     expected = replace(before, size=after.size, cuda=_summed(codes.get(SECTION, [])),
-                       cuda_to_link=_summed(codes.get(TO_LINK, [])))
+                       cuda_to_link=_summed(codes.get(TO_LINK, [])),
+                       regions=alike(work.loaded),
+                       stubs=after.stubs)  # of the code that is still there
     if after != expected:
         raise ValueError("the trimmed file differs in more than its GPU code")
 

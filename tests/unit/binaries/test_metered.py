@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,12 @@ def test_a_budget_grows_with_the_file_and_has_an_end() -> None:
     assert budget(133_120) > 4 * 257_823  # libcudnn.so.9, as it was measured
     assert budget(629_929_568) > 182_990_958  # libcublasLt.so.13
     assert budget(1 << 40) == MOST_BYTES
+
+
+def test_a_place_that_no_file_has_is_the_end_of_it(tmp_path: Path) -> None:
+    """Found by fuzzing: the operating system refuses to seek to 2^63 in a file on disk."""
+    (tmp_path / "x").write_bytes(b"x")
+    with (tmp_path / "x").open("rb") as file:
+        data = Metered(file)
+        data.seek(1 << 63)
+        assert data.read(8) == b""
