@@ -115,7 +115,8 @@ def _pin(recipe: Recipe, cell: Cell, lock: Lock | None) -> Iterator[Finding]:
 
 
 def _rules(recipe: Recipe, cell: Cell, version: str) -> Iterator[Finding]:
-    for rule in broken_rules(recipe, is_cuda=cell.is_cuda, vllm=version):
+    for rule in broken_rules(recipe, is_cuda=cell.is_cuda, vllm=version,
+                             architecture=cell.gpu or ""):
         yield Finding(check=rule.name, severity=rule.severity, what=rule.reason,
                       next_step=rule.remedy, link=rule.link)
 

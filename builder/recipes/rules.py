@@ -72,6 +72,7 @@ class Rule(Frozen):
     link: Link
     family: Family | None = None
     gpu: bool | None = None
+    architectures: tuple[str, ...] = ()
     vision: bool | None = None
     mixture_of_experts: bool | None = None
     repository: Pattern | None = None
@@ -79,13 +80,15 @@ class Rule(Frozen):
     environment: tuple[str, ...] = ()
     when: tuple[Condition, ...] = ()
 
-    def applies(self, recipe: Recipe, *, is_cuda: bool, vllm: str) -> bool:
-        """Say whether the rule applies to a recipe on an image with this vLLM."""
+    def applies(self, recipe: Recipe, *, is_cuda: bool, vllm: str, architecture: str = "") -> bool:
+        """Say whether the rule applies to a recipe on an image with this vLLM, for this GPU."""
         model = recipe.model
         facts = ((self.family, recipe.family), (self.gpu, is_cuda),
                  (self.vision, recipe.capabilities.vision),
                  (self.mixture_of_experts, model.active_billion < model.parameters_billion))
         if any(wanted is not None and wanted != fact for wanted, fact in facts):
+            return False
+        if self.architectures and architecture not in self.architectures:
             return False
         if self.repository and not re.search(self.repository, model.repository or ""):
             return False
@@ -107,9 +110,11 @@ def load_rules() -> tuple[Rule, ...]:
     return _Rules.model_validate(read_toml(RULES, what="rules for recipes", next_step="")).rule
 
 
-def broken_rules(recipe: Recipe, *, is_cuda: bool, vllm: str) -> Iterator[Rule]:
-    """Yield the rules that apply to a recipe."""
-    return (rule for rule in load_rules() if rule.applies(recipe, is_cuda=is_cuda, vllm=vllm))
+def broken_rules(recipe: Recipe, *, is_cuda: bool, vllm: str, architecture: str = ""
+                 ) -> Iterator[Rule]:
+    """Yield the rules that apply to a recipe; ``architecture`` is the GPU's, such as sm_121."""
+    return (rule for rule in load_rules() if rule.applies(
+        recipe, is_cuda=is_cuda, vllm=vllm, architecture=architecture))
 
 
 def command_line(serve: Sequence[str]) -> dict[str, str]:

@@ -32,8 +32,10 @@ def recipe(*serve: str, vision: bool = False, experts: bool = False, family: str
     return Recipe.model_validate(document)
 
 
-def names(made: Recipe, *, is_cuda: bool = True, vllm: str = "0.20.2") -> list[str]:
-    return [rule.name for rule in broken_rules(made, is_cuda=is_cuda, vllm=vllm)]
+def names(made: Recipe, *, is_cuda: bool = True, vllm: str = "0.20.2",
+          architecture: str = "sm_121") -> list[str]:
+    return [rule.name for rule in broken_rules(made, is_cuda=is_cuda, vllm=vllm,
+                                               architecture=architecture)]
 
 
 def with_drafter(**config: str) -> tuple[str, ...]:
@@ -121,7 +123,11 @@ CASES = {
         recipe(*SHARE, "--distributed-executor-backend", "mp")),
     "network-of-one-spark": (
         recipe(*SHARE, NCCL_IB_GID_INDEX="3"), recipe(*SHARE, NCCL_DEBUG="INFO")),
+    "dflash-on-ada": (
+        recipe(*with_drafter(method="dflash")), recipe(*with_drafter(method="eagle3"))),
 }
+# Rules of another GPU than the usual one.
+ARCHITECTURES = {"dflash-on-ada": "sm_89"}
 # Rules of other versions of vLLM than the usual one, and a neighbour of each.
 VERSIONS = {"gemma4-drafter-on-0.25": ("0.25.1", "0.24.0"),
             "gemma4-fp8-cache-on-two": ("0.19.1", "0.20.2"),
@@ -138,8 +144,10 @@ def test_every_rule_has_a_case() -> None:
 def test_a_rule_fires_alone_and_its_neighbour_is_silent(name: str) -> None:
     wrong, right = CASES[name]
     faulty, good = VERSIONS.get(name, ("0.20.2", ""))
-    assert names(wrong, vllm=faulty) == [name]
-    assert names(right, vllm=faulty) == []
+    there = ARCHITECTURES.get(name, "sm_121")
+    assert names(wrong, vllm=faulty, architecture=there) == [name]
+    assert names(right, vllm=faulty, architecture=there) == []
+    assert there == "sm_121" or names(wrong, vllm=faulty) == []
     assert not good or names(wrong, vllm=good) == []
 
 
