@@ -45,9 +45,10 @@ class Driver(Frozen):
 
 
 class Excused(Frozen):
-    """Extensions that may fail to load without harm, in these versions of their wheel."""
+    """Extensions that may fail to load without harm, in these ``versions`` of their ``wheel``."""
 
     pattern: str
+    wheel: str = ""
     versions: Specifier = specifiers.ANY
     reason: str
     link: str

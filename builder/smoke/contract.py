@@ -28,7 +28,7 @@ TMPFS = tuple(f"{folder}:exec,mode=1777" for folder in ("/tmp", "/cache", contra
 COMMAND = ("bash", "-c", "id -u | awk '{ print \"user\", $1 }'")
 COMMAND_CHECK = "any user: the image runs the command that it is given"
 TOOLS = ("bash", "awk", "cat", "id", "mkdir", "sleep")
-SCRIPTS = ("contract.py", "results.py")
+SCRIPTS = ("contract.py", "caches.py", "results.py")
 UNPACK = ("import json, pathlib, sys\n"
           "folder = pathlib.Path(sys.argv[1])\n"
           "folder.mkdir(exist_ok=True)\n"
@@ -47,7 +47,7 @@ class Launch:
 
 LAUNCHES = (
     Launch("any user", read_only=False, looks=("user", "tools", "python", "folders", "nccl")),
-    Launch("read-only root", read_only=True, looks=("folders", "imports")),
+    Launch("read-only root", read_only=True, looks=("folders", "imports", "caches", "launcher")),
 )
 
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from builder import process
+from builder import process, specifiers
 from builder.engine.client import Container, RunSpec
-from builder.gate.rules import rules
+from builder.gate.rules import Excused, rules
 from builder.limits import SCRIPT_S, TooMuchError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
@@ -57,10 +57,17 @@ def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
         "wheels": {wheel.name: wheel.version for wheel in lock.wheels}, "cuda": cell.cuda,
         "leave_out": list(cell.leave_out), "imports": packages, "model": MODEL,
         "question": QUESTION, "expect": EXPECT,
-        "extensions": [rule.model_dump() for rule in rules().extension],
+        "extensions": [rule.model_dump() for rule in rules().extension if _holds(rule, lock)],
         "cases": [case.model_dump(mode="json", include={"name", "messages", "contains"})
                   for case in short_texts()],
     }
+
+
+def _holds(rule: Excused, lock: Lock) -> bool:
+    """Say whether a rule is for the locked version of its wheel."""
+    wheel = lock.wheel(rule.wheel) if rule.wheel else None
+    return rule.versions == specifiers.ANY or bool(
+        wheel and specifiers.allows(rule.versions, wheel.version))
 
 
 def short_texts() -> list[AnswerCase]:

@@ -12,6 +12,7 @@ ACROSS = {
     "store/test_at_once.py": "several processes at one cache: fetch, layers and prune together",
     "test_borders.py": "the import order, sizes and borders of all packages",
     "test_broken_checkpoints.py": "tests/fixtures/broken_checkpoints.py",
+    "test_earliest_stage.py": "what catches each failure of the field at its earliest",
     "test_language.py": "the wording of everything that people read",
     "test_main.py": "builder/__main__.py, which the mirror leaves out",
     "test_messages.py": "tests/messages.py",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from caches import caches, launcher
 from results import Wrong, check, spec
 
 PREFIX = "/opt/sparkyard"
@@ -133,6 +134,8 @@ LOOKS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
                 lambda task: folders(task["folders"], task["workspace"])),
     "nccl": ("one NCCL, as labelled", lambda task: nccl(task["nccl"])),
     "imports": ("torch and vLLM import", lambda task: imports(task["imports"])),
+    "caches": ("the compilers write into their caches", lambda _task: caches()),
+    "launcher": ("Triton's launcher links with the driver's library", lambda _task: launcher()),
 }
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_the_script_is_told_the_label() -> None:
     assert given["nccl"] == "a" * 64
     assert contract.script_input({}, contract.LAUNCHES[0])["nccl"] == ""
     assert set(given["looks"]) | set(contract.LAUNCHES[1].looks) == {
-        "user", "tools", "python", "folders", "nccl", "imports"}
+        "user", "tools", "python", "folders", "nccl", "imports", "caches", "launcher"}
 
 
 class Box:
@@ -139,7 +139,8 @@ def played(monkeypatch: pytest.MonkeyPatch, status: int) -> tuple[list[Check], l
 def test_each_launch_gets_the_script_and_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     told, boxes = played(monkeypatch, 0)
     assert [check.check for check in told] == [COMMAND_CHECK, "any user", "read-only root"]
-    assert all(set(box.given) == {"contract.py", "results.py", "spec.json"} for box in boxes)
+    assert all(set(box.given) == {"contract.py", "caches.py", "results.py", "spec.json"}
+               for box in boxes)
 
 
 def test_a_container_that_cannot_be_written_to_fails_by_name(monkeypatch: pytest.MonkeyPatch
