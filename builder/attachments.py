@@ -1,4 +1,4 @@
-"""What is attached to a pushed image: its records, its lock, its contents, and the gate's findings.
+"""What is attached to a pushed image: records, lock, contents, provenance, the gate's findings.
 
 All of it depends on the image alone, so that a second push attaches nothing twice.
 """
@@ -19,6 +19,7 @@ from builder.matrix.cells import Cell
 from builder.promotion.evidence import attach_record, is_about
 from builder.promotion.retention import note_pushed
 from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
+from builder.provenance import make_provenance
 from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_records
 from builder.registry.repository import Manifest, Repository
@@ -27,6 +28,7 @@ from builder.sbom import licence_of, make_sbom
 from builder.store.content_store import Store
 from builder.workspace import Workspace
 
+PROVENANCE_TYPE = "application/vnd.in-toto+json"
 SARIF_TYPE = "application/sarif+json"
 
 
@@ -53,7 +55,8 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):
         return Attached(len(records), (), ("the lock has changed since the image was built",))
-    documents, left_out = _documents(workspace, cell, lock, manifest, labels)
+    documents, left_out = _documents(workspace, cell, lock, repository, manifest,
+                                     labels)
     if repository.referrers(manifest.digest, SBOM_TYPE):
         documents.pop(SBOM_TYPE, None)  # wheels that are gone from the store had a licence then
     for kind, (title, data) in documents.items():
@@ -67,18 +70,20 @@ def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
             if record.is_conclusive and is_about(record, manifest)]
 
 
-def _documents(workspace: Workspace, cell: Cell, lock: Lock, manifest: Manifest,
-               labels: Mapping[str, str]
+def _documents(workspace: Workspace, cell: Cell, lock: Lock, repository: Repository,
+               manifest: Manifest, labels: Mapping[str, str]
                ) -> tuple[dict[str, tuple[str, bytes]], tuple[str, ...]]:
     """Return each document by its type, with its file name, and why one is left out."""
     base = read_bases(workspace).get((cell.base_name, cell.platform))
     documents = {LOCK_TYPE: (f"{cell.id}.toml", render(lock).encode())}
-    left_out = ["the base has changed since the image was built: no list of contents"]
+    left_out = ["the base has changed since the image was built: no contents"]
     if base is not None and base.image_id == labels.get(label.PREFIX + "base.id"):
         store, left_out = Store(workspace.cache), []
         documents[SBOM_TYPE] = ("bom.cdx.json", make_sbom(
             lock, base, labels, manifest.digest,
             lambda wheel: licence_of(store.wheel_path(wheel))))
+        documents[PROVENANCE_TYPE] = ("provenance.json", make_provenance(
+            lock, base, labels, repository.name, manifest.digest))
     findings = _findings(workspace, cell, lock)
     if findings is not None:
         documents[SARIF_TYPE] = ("gate.sarif.json", findings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from builder import console
@@ -15,6 +16,7 @@ from builder.errors import EngineError, NetworkError, UsageError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
+from builder.promotion.signing import sign
 from builder.publish import Pushed, push_immutable, push_next, push_without_engine
 from builder.record.models import records_folder
 from builder.registry.client import Client
@@ -53,6 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         "compressed once, resumable, the same digests from any machine")
     parser.add_argument("--compression", choices=[method.value for method in Compression],
                         help="how --direct compresses (default: zstd; gzip for engines before 23)")
+    parser.add_argument("--sign", type=Path, metavar="KEY",
+                        help="also sign what was pushed with this private key of cosign")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -81,6 +85,10 @@ def execute(options: argparse.Namespace) -> int:
                      if options.next else "")
         results.append(Result(cell.id, pushed, candidate,
                               attached=attach(workspace, cell, image, pushed)))
+    if options.sign:
+        for result in results:
+            sign(Repository(Client(parse(result.pushed.reference))), result.pushed.digest,
+                 options.sign)
     if options.json:
         console.document([as_json(result) for result in results])
     else:

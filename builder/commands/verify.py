@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from builder import console
 from builder import labels as label
@@ -15,6 +16,7 @@ from builder.errors import UsageError
 from builder.matrix.cells import Cell
 from builder.promotion.cell import CellTags, find_image, tags_of
 from builder.promotion.contents import read_remote
+from builder.promotion.signing import signature_problem
 from builder.promotion.verify import Finding, verify_image
 from builder.workspace import Workspace, open_workspace
 
@@ -24,6 +26,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("verify", help="check an image in a registry",
                                    description=__doc__)
     parser.add_argument("image", metavar="REF", help="a cell, or CELL:TAG, or CELL@sha256:…")
+    parser.add_argument("--key", type=Path, metavar="FILE",
+                        help="cosign's public key that must have signed the image")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -37,11 +41,13 @@ def execute(options: argparse.Namespace) -> int:
     image = read_remote(tags.repository, manifest)
     with console.progress("verify", float(sum(layer.size for layer in image.layers))) as meter:
         findings = verify_image(tags, image, name, meter.advance)
-    good = not any(finding.problem for finding in findings)
+    if options.key:
+        findings.append(Finding("signature", signature_problem(
+            tags.repository, manifest.digest, options.key), seen=f"signed by {options.key.name}"))
     cell = image.labels.get(label.CELL)
     if cell != tags.cell:
         findings.append(Finding("cell", f"the image is one of {cell or 'no cell'}"))
-        good = False
+    good = not any(finding.problem for finding in findings)
     if options.json:
         console.document({"image": f"{tags.repository.name}@{manifest.digest}", "good": good,
                           "findings": [vars(finding) for finding in findings]})

@@ -57,8 +57,9 @@ def attach_record(repository: Repository, manifest: Manifest, record: Record) ->
 
 def is_about(record: Record, manifest: Manifest) -> bool:
     """Say whether a record was made with this very image."""
-    named = record.image_digest == manifest.digest
-    return named or (bool(manifest.config) and record.image_id == manifest.config)
+    if manifest.digest in (record.image_digest, record.image_id):
+        return True  # an engine with containerd's store calls an image by its manifest
+    return bool(manifest.config) and record.image_id == manifest.config
 
 
 def gather(repository: Repository, digest: str) -> Evidence:

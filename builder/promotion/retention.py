@@ -26,7 +26,7 @@ from builder.registry.repository import Manifest, Repository
 PUSHED_TYPE = "application/vnd.sparkyard.pushed.v1+json"
 PUSHED_NOTE = label.OCI + "created"
 DAY_S = 86_400.0
-_FALLBACK = re.compile(r"sha256-[0-9a-f]{64}")
+_BESIDE = re.compile(r"sha256-[0-9a-f]{64}(\.[a-z]+)?")  # lists of referrers, cosign's signatures
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def standing(cells: Sequence[CellTags], pinned: Collection[str], days: float, no
     repository = cells[0].repository
     images: dict[str, list[str]] = defaultdict(list)
     for name in repository.tags():
-        if not is_log_tag(name) and not _FALLBACK.fullmatch(name):
+        if not is_log_tag(name) and not _BESIDE.fullmatch(name):
             manifest = repository.manifest(name)
             if manifest is not None:
                 images[manifest.digest].append(name)

@@ -23,6 +23,7 @@ from builder.locking.lock import Lock, load_for
 from builder.promotion import moving
 from builder.promotion.cell import CellTags, tags_of
 from builder.promotion.evidence import RECORD_TYPE
+from builder.promotion.signing import sign
 from builder.promotion.verify import SBOM_TYPE
 from builder.record.check import Status
 from builder.record.models import Record, records_folder
@@ -307,3 +308,30 @@ def test_skopeo_reads_the_list_of_referrers(shop: Shop) -> None:
         check=True, capture_output=True, text=True)
     kinds = {one["artifactType"] for one in json.loads(done.stdout)["manifests"]}
     assert {RECORD_TYPE, SBOM_TYPE} <= kinds
+
+
+@pytest.mark.skipif(shutil.which("oras") is None, reason="oras is not installed")
+def test_oras_finds_what_is_attached(shop: Shop) -> None:
+    image = shop.ship("1.0")
+    done = subprocess.run(["oras", "discover", "--plain-http", "--format", "json",
+                           f"{shop.host}/team/probe@{image.digest}"],
+                          check=True, capture_output=True, text=True)
+    assert {RECORD_TYPE, SBOM_TYPE} <= {
+        one["artifactType"] for one in json.loads(done.stdout)["manifests"]}
+
+
+@pytest.mark.skipif(shutil.which("cosign") is None, reason="cosign is not installed")
+def test_a_wrong_signer_is_named(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                 capsys: pytest.CaptureFixture[str]) -> None:
+    image = shop.ship("1.0")
+    monkeypatch.setenv("COSIGN_PASSWORD", "test")
+    for name in ("own", "other"):
+        subprocess.run(["cosign", "generate-key-pair", "--output-key-prefix", name], cwd=tmp_path,
+                       check=True, capture_output=True)
+    own, other = tmp_path / "own.pub", tmp_path / "other.pub"
+    assert shop.run("verify", "probe:probe-1.0", "--key", str(own)) == 1
+    assert "WRONG  signature" in capsys.readouterr().out
+    sign(shop.repository, image.digest, tmp_path / "own.key")
+    assert shop.run("verify", "probe:probe-1.0", "--key", str(own)) == 0
+    assert shop.run("verify", "probe:probe-1.0", "--key", str(other)) == 1
+    assert "no signature is by other.pub" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 
 from builder import attachments
 from builder import labels as label
-from builder.attachments import LOCK_TYPE, SARIF_TYPE, SBOM_TYPE, attach_all
+from builder.attachments import LOCK_TYPE, PROVENANCE_TYPE, SARIF_TYPE, SBOM_TYPE, attach_all
 from builder.bases.state import read_bases
 from builder.locking.lock import load_for, read_lock
 from builder.promotion.evidence import RECORD_TYPE
@@ -41,7 +41,8 @@ def test_everything_is_attached_once(workspace: Workspace, tmp_path: Path) -> No
             label.LOCK: lock.digest, f"{label.PREFIX}base.id": base.image_id})
         assert (done.records, done.left_out) == (2, ())
     assert sorted(one.type for one in there.referrers(image.digest)) == sorted(
-        [RECORD_TYPE, RECORD_TYPE, LOCK_TYPE, SBOM_TYPE, PUSHED_TYPE])
+        [RECORD_TYPE, RECORD_TYPE, LOCK_TYPE, SBOM_TYPE, PROVENANCE_TYPE,
+         PUSHED_TYPE])
     (locked,) = there.referrers(image.digest, LOCK_TYPE)
     (tmp_path / "probe.toml").write_bytes(there.attached(locked, image.digest) or b"")
     assert read_lock(tmp_path / "probe.toml").digest == lock.digest

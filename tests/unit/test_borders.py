@@ -58,6 +58,7 @@ ORDER = (
     "recipes",
     "image",
     "sbom",
+    "provenance",
     "record",
     "doctor",
     "diagnosis",

@@ -56,7 +56,8 @@ def test_a_passing_record_of_this_image_is_a_proof(there: Repository, image: Man
 
 def test_a_record_may_name_the_manifest_or_the_configuration(image: Manifest) -> None:
     assert is_about(of_image(a_record(), image), image)
-    assert is_about(a_record().model_copy(update={"image_digest": image.digest}), image)
+    for name in ("image_digest", "image_id"):
+        assert is_about(a_record().model_copy(update={name: image.digest}), image)
     assert not is_about(a_record(), image)
 
 

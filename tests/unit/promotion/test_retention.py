@@ -95,6 +95,7 @@ def test_entries_of_logs_and_lists_of_referrers_are_no_images(
     image = an_image(tags, memory, "1")
     attach_record(tags.repository, image, of_image(a_record(), image))
     promote(tags, image.digest)
+    put_image(memory, "signature", tags=[f"sha256-{'0' * 64}.sig"])
     assert [held.digest for held in standing([tags], [], 90, NOW)] == [image.digest]
 
 
