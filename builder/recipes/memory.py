@@ -112,14 +112,15 @@ def settings(serve: Sequence[str], environment: Mapping[str, str], machine: Mach
     values = command_line(serve)
     space = environment.get("VLLM_CPU_KVCACHE_SPACE", "") if not machine.is_cuda else ""
     given = _whole(values, "--kv-cache-memory-bytes")
-    batch, sequences = ((2048, 128) if not machine.is_cuda else
+    split = _whole(values, "--tensor-parallel-size", "-tp") or 1
+    batch, sequences = ((2048 * split, 128 * split) if not machine.is_cuda else
                         (8192, 1024) if machine.is_large else (2048, 256))
     return Settings(
         length=_whole(values, "--max-model-len"),
         utilization=number(values.get("--gpu-memory-utilization", "")) or 0.9,
         sequences=_whole(values, "--max-num-seqs") or sequences,
         batch=_whole(values, "--max-num-batched-tokens") or batch,
-        tensor_parallel=_whole(values, "--tensor-parallel-size", "-tp") or 1,
+        tensor_parallel=split,
         block=_whole(values, "--block-size") or (16 if machine.is_cuda else 128),
         cache_bits=_cache_bits(values.get("--kv-cache-dtype", "auto")),
         cache_bytes=int(space) * GIB if space.isdigit() else given,
