@@ -24,7 +24,9 @@ FAILURES = [entry for name in ("field_failures.toml", "upstream_failures.toml")
             for entry in tomli.loads((FIXTURES.parent / name).read_text())["failure"]]
 FIELD = [entry for entry in FAILURES if "log" in entry]
 REAL = (FIXTURES / "healthy.log").read_text().splitlines()
-UNVERSIONED = [line for line in REAL if not versions_in([line])]
+# A healthy boot up to where it serves: what a running server prints of a bad request is no failure.
+SERVES = next(n for n, line in enumerate(REAL) if "Application startup complete" in line)
+BOOT = [line for line in REAL[:SERVES] if not versions_in([line])]
 LINES = {
     "gemma4-unsupported":
         "ValueError: The checkpoint you are trying to load has model type `gemma4_text` but "
@@ -67,7 +69,6 @@ MORE = [
      "Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend out of potential backends: []."),
     ("nvfp4-tie-weights",
      'ERROR   File "x.py", line 9, in tie_weights\nERROR     raise NotImplementedError'),
-    ("weights-do-not-fit-model", "KeyError: 'layers.0.mlp.down_proj.weight'"),
     ("engine-dead", "Worker proc VllmWorker-0 died unexpectedly, shutting down executor."),
     ("engine-dead",
      "WARNING [shutdown] MPClient: engine core exited unexpectedly; starting cleanup"),
@@ -151,6 +152,17 @@ def test_each_log_is_claimed_by_its_issues_alone(log: Path) -> None:
 def test_the_log_of_a_real_healthy_run_shows_nothing() -> None:
     assert any("Application startup complete" in line for line in REAL)
     assert diagnose(REAL, ISSUES) == ()
+    logs = sorted(FIXTURES.with_name("healthy_logs").glob("*.log"))
+    assert logs
+    for log in logs:
+        assert diagnose(log.read_text(encoding="utf-8").splitlines(), ISSUES) == (), log
+
+
+def test_the_traceback_of_a_bad_request_is_named_only_where_the_server_did_not_start() -> None:
+    lines = ['  File "/x/site-packages/transformers/tokenization_utils_base.py", line 3, in apply',
+             "ValueError: Cannot apply chat template to an empty conversation."]
+    assert [item.issue.name for item in diagnose(lines, ISSUES)] == ["transformers-failed"]
+    assert diagnose(["INFO:     Application startup complete.", *lines], ISSUES) == ()
 
 
 @pytest.mark.parametrize("log", [log for log in LOGS if read(log)[1]], ids=lambda log: log.stem)
@@ -244,7 +256,7 @@ def test_a_harmless_line_is_never_the_cause() -> None:
 
 @pytest.mark.parametrize("entry", FIELD, ids=lambda entry: entry["id"])
 def test_lines_of_the_field_are_named_rightly_or_not_at_all(entry: dict[str, str]) -> None:
-    for before in ([], UNVERSIONED):
+    for before in ([], BOOT):
         claimed = [item.issue.name for item in diagnose(
             [*before, *entry["log"].splitlines()], ISSUES) if item.claimed]
         assert claimed[:1] == [entry["named"]][:len(entry["named"])]
