@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from builder import console
@@ -24,6 +25,8 @@ from builder.promotion.cell import (
 from builder.promotion.evidence import attach_record, demand
 from builder.promotion.log import Logged, aside
 from builder.promotion.moving import MovingTag
+from builder.record.models import Record
+from builder.record.reader import read_record
 from builder.workspace import Workspace, open_workspace
 
 
@@ -43,6 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs")
     parser.add_argument("--image", default="", metavar="TAG",
                         help="tag or sha256 digest of the image (default: CELL-next)")
+    parser.add_argument("--record", action="append", type=Path, default=[], metavar="FILE",
+                        help="first attach this record of the image, from another machine; may be "
+                        "repeated")
     parser.add_argument("--reason", default="", help="a sentence for the log")
     parser.add_argument("--log", action="store_true", help="show the log instead")
     parser.add_argument("--json", action="store_true",
@@ -57,7 +63,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.log:
         return show_logs([tags_of(cell, workspace.registry) for cell in cells],
                          as_json=options.json)
-    results = [promote_cell(workspace, cell, options.image, options.reason) for cell in cells]
+    records = [read_record(path) for path in options.record]
+    results = [promote_cell(workspace, cell, options, records) for cell in cells]
     if options.json:
         console.document([document(result) for result in results])
     else:
@@ -66,14 +73,15 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def promote_cell(workspace: Workspace, cell: Cell, image: str = "", reason: str = "") -> Result:
-    """Attach this machine's records of the image, and promote it."""
+def promote_cell(workspace: Workspace, cell: Cell, options: argparse.Namespace,
+                 given: Sequence[Record]) -> Result:
+    """Attach ``given`` and this machine's own records of the image, and promote it."""
     tags = tags_of(cell, workspace.registry)
-    manifest = find_image(tags, image)
-    own = own_records(workspace, manifest)
-    for record in own:
+    manifest = find_image(tags, options.image)
+    records = [*given, *own_records(workspace, manifest)]
+    for record in records:
         attach_record(tags.repository, manifest, record)
-    return Result(cell.id, promote(tags, manifest.digest, reason), len(own))
+    return Result(cell.id, promote(tags, manifest.digest, options.reason), len(records))
 
 
 def show(result: Result) -> None:

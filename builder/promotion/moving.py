@@ -106,7 +106,13 @@ class MovingTag:
         state = self._calm_state()
         if state.head and state.head.entry.target == target == state.moving:
             return Moved(self.tag, target, target, None, repaired)
-        return self._step("promote", proof, state, reason, repaired=repaired)
+        try:
+            return self._step("promote", proof, state, reason, repaired=repaired)
+        except LostError:
+            now = self.state()
+            if now.head and now.head.entry.target == target == now.moving:
+                return Moved(self.tag, state.moving, target, None, repaired)  # it did the same
+            raise
 
     def rollback(self, to: str = "", reason: str = "") -> Moved:
         """Move the tag to the last good image before this one, or to one that it once was.

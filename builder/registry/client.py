@@ -107,7 +107,7 @@ class Client:
         sent = {"Accept-Encoding": "identity", **(headers or {})}
         if kind:
             sent["Accept" if method in ("GET", "HEAD") else "Content-Type"] = kind
-        scopes = self._scopes(url, mounting)
+        scopes = self._scopes(url, mounting, deletes=method == "DELETE")
         reply = self._send(method, url, body, sent, self._authorization.get(scopes, ""))
         if reply.status == 401 and self._is_own(url):
             header = self._authorize(reply, scopes)
@@ -168,14 +168,14 @@ class Client:
     def _is_own(self, url: str) -> bool:
         return url.startswith(f"{self.reference.api}/")
 
-    def _scopes(self, url: str, mounting: str) -> tuple[str, ...]:
+    def _scopes(self, url: str, mounting: str, *, deletes: bool = False) -> tuple[str, ...]:
         """Return what the request needs access to; a request on a foreign host gets no login."""
         if not self._is_own(url):
             return ()
         own = self.reference.repository
         path = urlsplit(url).path.removeprefix("/v2/")
         if path.startswith(f"{own}/"):
-            first = (f"repository:{own}:pull,push",)
+            first = (f"repository:{own}:pull,push{',delete' if deletes else ''}",)
             return (*first, f"repository:{mounting}:pull") if mounting else first
         return (f"repository:{path.partition('/blobs/')[0]}:pull",)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import zstandard
 
+from builder.errors import NetworkError
 from builder.record.models import Record
 from builder.registry.client import Client, Reply
 from builder.registry.manifest import (
@@ -208,6 +209,7 @@ class Run:
     work: Callable[[Run], Any]
     dies_at: int = -1
     dies_after: bool = False  # the request still takes effect
+    lost: bool = False  # it is the registry that is gone, and the run goes on to say so
     result: Any = None
     error: BaseException | None = None
     requests: int = 0
@@ -215,6 +217,10 @@ class Run:
     settling: bool = False
     done: bool = False
     go: threading.Event = field(default_factory=threading.Event)
+
+
+def _end_of(run: Run) -> BaseException:
+    return NetworkError("the registry cannot be used") if run.lost else KilledError()
 
 
 class Stage:
@@ -251,13 +257,13 @@ class Stage:
         """Wait for the run's turn; it may be killed here."""
         self._wait(run)
         if run.requests == run.dies_at and not run.dies_after:
-            raise KilledError
+            raise _end_of(run)
         run.requests += 1
 
     def after(self, run: Run) -> None:
         """Kill the run after the registry answered and before the run hears of it."""
         if run.requests - 1 == run.dies_at and run.dies_after:
-            raise KilledError
+            raise _end_of(run)
 
     def settle(self, run: Run) -> None:
         """Pause."""

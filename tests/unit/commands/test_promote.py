@@ -75,3 +75,15 @@ def test_the_log_is_shown_with_a_tag_that_was_moved_by_hand(
     assert run(["--matrix", matrix, "promote", "cpu", "--log", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
     assert [entry["target"] for entry in first["entries"]] == [image.digest]
+
+
+def test_a_record_of_another_machine_is_attached_and_must_be_of_this_image(
+        matrix: str, memory: Memory, tmp_path: Path,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    image = put_image(memory, "x", tags=["cpu-next"])
+    path = keep(tmp_path / "sent", a_record())
+    assert run(["--matrix", matrix, "promote", "cpu", "--record", str(path)]) == 1
+    assert "this record is about another image" in capsys.readouterr().err
+    path = keep(tmp_path / "sent", of_image(a_record(), image))
+    assert run(["--matrix", matrix, "promote", "cpu", "--record", str(path)]) == 0
+    assert memory.tags["cpu"] == image.digest

@@ -205,17 +205,18 @@ ACTIONS = st.one_of(
     st.tuples(st.just("promote"), st.sampled_from([*GOOD, *BAD])),
     st.tuples(st.sampled_from(["rollback", "repair"]), st.just("")))
 CLOCKS = st.sampled_from(["2026-01-02T00:00:00Z", "2019-01-01T00:00:00Z", "2031-01-01T00:00:00Z"])
-RUNS = st.lists(st.tuples(ACTIONS, CLOCKS, st.integers(-60, 60), st.booleans()),
+RUNS = st.lists(st.tuples(ACTIONS, CLOCKS, st.integers(-60, 60), st.booleans(),
+                          st.booleans()),
                 min_size=2, max_size=3)
 CHOICES = st.lists(st.integers(0, 2), max_size=150)
 
 
 def play(world: World, runs: list[Any], choices: Iterator[int], slowest: int | None
          ) -> list[Run]:
-    there = [Run(f"run{number}", lambda _run: None, dies_at=dies, dies_after=after)
-             for number, (_, _, dies, after) in enumerate(runs)]
+    there = [Run(f"run{number}", lambda _run: None, dies_at=dies, dies_after=after, lost=lost)
+             for number, (_, _, dies, after, lost) in enumerate(runs)]
     stage = Stage(there, choices, slowest)
-    for run, (action, clock, _, _) in zip(there, runs, strict=True):
+    for run, (action, clock, *_) in zip(there, runs, strict=True):
         run.work = acting(world, stage, action, clock)
     stage.play()
     return there
@@ -244,7 +245,7 @@ def check_end(world: World, runs: list[Run]) -> None:
 @given(before=st.lists(st.sampled_from(GOOD), min_size=1, max_size=3), runs=RUNS, choices=CHOICES)
 def test_no_interleaving_points_the_tag_at_what_did_not_pass(
         before: list[str], runs: list[Any], choices: list[int]) -> None:
-    """Any delay of any request, kills, forged records, wrong clocks."""
+    """Any delay of any request, kills, a lost registry, forged records, wrong clocks."""
     world = a_world()
     moved(world, *before)
     check_end(world, play(world, runs, iter(choices), None))
@@ -257,7 +258,7 @@ def test_of_runs_at_once_one_wins_and_the_others_say_so(
     """Where no request takes longer than the pause, one number in the log has one winner."""
     world = a_world()
     moved(world, "a", "b")
-    done = play(world, [(action, clock, -1, False) for action, clock, *_ in runs],
+    done = play(world, [(action, clock, -1, False, False) for action, clock, *_ in runs],
                 iter(choices), 4)
     check_end(world, done)
     won = [run.result.entry for run in done if isinstance(run.result, Moved) and run.result.entry]
@@ -271,10 +272,17 @@ def test_of_runs_at_once_one_wins_and_the_others_say_so(
 
 def test_two_promotions_at_once_one_loses_clearly(world: World) -> None:
     moved(world, "a")
-    runs = play(world, [(("promote", "b"), "", -1, False), (("promote", "c"), "", -1, False)],
-                iter(()), 4)
+    runs = play(world, [(("promote", name), "", -1, False, False) for name in "bc"], iter(()), 4)
     lost = [run.error for run in runs if isinstance(run.error, LostError)]
     assert len(lost) == 1
     assert "another run moved cpu at the same time, so that entry 2 of this run does not" in (
         lost[0].what)
     assert pointed(world) in ("b", "c")
+
+
+def test_two_that_promote_the_same_image_are_both_content(world: World) -> None:
+    moved(world, "a")
+    runs = play(world, [(("promote", "b"), "", -1, False, False)] * 2, iter(()), 4)
+    assert [run.error for run in runs] == [None, None]
+    assert sorted(run.result.entry is None for run in runs) == [False, True]
+    assert pointed(world) == "b"
