@@ -38,6 +38,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--level", choices=("1a", "1b", "2"),
                         help="1a: look into the image; 1b: generate text in process; 2: start "
                              "the real server (default: the highest that this host can run)")
+    parser.add_argument("--nodes", type=int, choices=(2,),
+                        help="level 2x2: serve from two containers that share the model, and "
+                             "lose one of them at the end (cells with a CPU backend)")
     parser.add_argument("--recipe", default=TINY,
                         help=f"recipe of the model to serve at level 2 (default: {TINY})")
     parser.add_argument("--model", type=Path, metavar="DIR",
@@ -56,16 +59,14 @@ def execute(options: argparse.Namespace) -> int:
     check_outputs(options.json, options.junit, inputs=[options.matrix],
                   protected=workspace.cache, records=True)
     cell = one_cell(workspace, options)
-    if options.level == "1b" and cell.is_cuda:
-        raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
-                         where="--level 1b", next_step="use --level 1a, or on a host with a GPU "
-                         "--level 2")
+    refuse_level(cell, options)
     lock = load_for(cell, workspace.locks)
     recipe = load_recipe(workspace.root, options.recipe)
     check_pin(recipe, cell, lock)
     engine = Engine.connect()
     reference = options.image or local_name(workspace.registry, cell)
-    level = options.level or default_level(cell, engine.info.platform)
+    level = ("2x2" if options.nodes else
+             options.level or default_level(cell, engine.info.platform))
     run = Run(workspace, engine, cell, lock, level, recipe,
               _folder(workspace, recipe, level, options.model), reference,
               local_image(engine, reference, lock, foreign=bool(options.image)),
@@ -79,6 +80,22 @@ def execute(options: argparse.Namespace) -> int:
     _tell(record, options)
     console.info(f"record: {writer.path}\nlog: {workspace.cache / record.log}")
     return 0 if record.passed else 1
+
+
+def refuse_level(cell: Cell, options: argparse.Namespace) -> None:
+    """Raise UsageError for a level that the cell cannot run."""
+    if options.level == "1b" and cell.is_cuda:
+        raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
+                         where="--level 1b", next_step="use --level 1a, or on a host with a GPU "
+                         "--level 2")
+    if options.nodes and options.level not in (None, "2"):
+        raise UsageError(f"two nodes serve a model, and level {options.level} has no server",
+                         where="--nodes", next_step="leave --level out")
+    if options.nodes and cell.is_cuda:
+        raise UsageError(f"both nodes run on this machine, and {cell.id} needs a GPU for each",
+                         where="--nodes", next_step="test a cell with a CPU backend, such as cpu; "
+                         "two Sparks are started by a launcher: "
+                         + command("recipe", "show", "R", "--format", "sparkrun", "--nodes", "2"))
 
 
 def write_copy(path: Path | None, text: str) -> None:
@@ -162,7 +179,7 @@ def _folder(workspace: Workspace, recipe: Recipe, level: str, given: Path | None
     if given and not given.is_dir():
         raise UsageError("there is no such folder", where=f"--model {given}",
                          next_step="name a folder with a checkpoint")
-    if level != "2":
+    if level not in ("2", "2x2"):
         return given or workspace.root / "tests" / "fixtures" / TINY
     if given and not recipe.model.path:
         raise UsageError(f"the recipe {recipe.name} serves a repository of a model hub "

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,7 @@ from builder.engine.facts import (
     sent_bytes,
 )
 from builder.engine.leftovers import sweep
+from builder.engine.network import network
 from builder.errors import EngineError
 
 __all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "RemoteLayer",
@@ -262,6 +263,10 @@ class Engine:
             container.start()
             yield container
 
+    def network(self) -> AbstractContextManager[str]:
+        """Make a network of containers for the length of a ``with`` block; its name is given."""
+        return network(self.docker)
+
     def run_once(self, spec: RunSpec, *, stdin: bytes | None = None,
                  timeout: float = limits.ENGINE_EXEC_S) -> process.Result:
         """Run a container to its end and remove it; its exit status is in the result.
@@ -274,7 +279,7 @@ class Engine:
             return container.attach(stdin, timeout)
 
     def sweep(self) -> int:
-        """Remove containers that killed runs of this machine left; return how many."""
+        """Remove what killed runs of this machine left; return how many containers and networks."""
         return sweep(self.docker)
 
 

@@ -42,7 +42,7 @@ class RunSpec:
     may be written to. ``forwarded_env`` names variables of this process whose values (tokens) must
     not appear on a command line. ``ports`` are container ports, each published on a free port of
     127.0.0.1. ``read_only`` is of the root file system; ``tmpfs`` lies over it, each as
-    ``/folder:options``.
+    ``/folder:options``. ``alias`` is the name by which others of ``network`` find it.
     """
 
     image: str
@@ -65,6 +65,7 @@ class RunSpec:
     read_only: bool = False
     no_new_privileges: bool = False
     tmpfs: tuple[str, ...] = ()
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,11 @@ class Container:
             for line in iter(partial(child.stdout.readline, limits.LINE_BYTES), b""):
                 yield line.decode("utf-8", "replace").rstrip("\r\n")
 
+    def stop(self, grace: int) -> None:
+        """Ask its first process to end, and kill all of it after ``grace`` seconds."""
+        self._docker.run("container", "stop", "--time", str(grace), self.id, check=False,
+                         doing="stopping a container", timeout=limits.ENGINE_CHANGE_S)
+
     def remove(self) -> None:
         """Kill and remove it; silent when the engine already did."""
         self._docker.run("container", "rm", "--force", "--volumes", self.id, check=False,
@@ -233,7 +239,7 @@ def create_options(spec: RunSpec) -> list[str]:
     words = ["--label", f"{label.RUN}={own_name()}", "--pull", "never"]
     single = {"--platform": spec.platform, "--network": spec.network, "--gpus": spec.gpus,
               "--entrypoint": spec.entrypoint, "--workdir": spec.workdir, "--user": spec.user,
-              "--shm-size": spec.shm_size, "--ipc": spec.ipc}
+              "--shm-size": spec.shm_size, "--ipc": spec.ipc, "--network-alias": spec.alias}
     for flag, value in single.items():
         words += [flag, value] if value is not None else []
     words += [word for key, value in spec.env.items() for word in ("--env", f"{key}={value}")]

@@ -1,7 +1,7 @@
-"""Containers of runs that were killed: each names the process it belongs to, and is removed later.
+"""What killed runs left: containers and networks name their process, and are removed later.
 
-A process removes its own containers, also on Ctrl-C. What a killed one left is found by the
-container's label, and removed by the next run on the same machine.
+A process removes its own, also on Ctrl-C. What a killed one left is found by its label, and removed
+by the next run on the same machine.
 """
 
 from __future__ import annotations
@@ -16,20 +16,28 @@ from builder.engine.docker import DockerClient
 
 
 def sweep(docker: DockerClient) -> int:
-    """Remove the containers of processes of this machine that are gone; return how many."""
-    answer = docker.run("container", "ls", "--all", "--no-trunc", "--filter",
-                        f"label={label.RUN}", "--format",
-                        '{{.ID}} {{.Label "' + label.RUN + '"}}',
-                        doing="listing containers of earlier runs")
-    pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
-    left = [identity for identity, owner in pairs if not is_alive(owner)]
+    """Remove containers and networks of this machine's ended processes; return how many of both."""
+    left = _left(docker, "container", "--all")
     if left:
         console.info(f"removing {len(left)} container{'' if len(left) == 1 else 's'} of an "
                      "earlier run that was killed")
         docker.run("container", "rm", "--force", "--volumes", *left,
                    doing="removing containers of earlier runs", check=False,
                    timeout=limits.ENGINE_CHANGE_S)
-    return len(left)
+    networks = _left(docker, "network")  # after the containers, which hold them
+    if networks:
+        docker.run("network", "rm", *networks, doing="removing networks of earlier runs",
+                   check=False, timeout=limits.ENGINE_CHANGE_S)
+    return len(left) + len(networks)
+
+
+def _left(docker: DockerClient, kind: str, *options: str) -> list[str]:
+    """Return the ids of what processes of this machine left that are gone."""
+    answer = docker.run(kind, "ls", *options, "--no-trunc", "--filter", f"label={label.RUN}",
+                        "--format", '{{.ID}} {{.Label "' + label.RUN + '"}}',
+                        doing=f"listing {kind}s of earlier runs")
+    pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
+    return [identity for identity, owner in pairs if not is_alive(owner)]
 
 
 def own_name() -> str:

@@ -27,7 +27,7 @@ from builder.record.host_state import HostState
 VERSION = 3
 COMPUTED = ("where", "gb10", "verdict")  # fields that follow from others
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-Level = Literal["1a", "1b", "2", "bench"]
+Level = Literal["1a", "1b", "2", "2x2", "bench"]
 State = Literal["running", "finished", "interrupted"]
 Execution = Literal["native", "emulated", "unseen"]
 NO_HOST = HostFacts(kernel="", machine="", system="", cpu="", cpus=0, memory=0, engine="")

@@ -18,6 +18,7 @@ from builder.smoke.agreement import NAME, agreement
 from builder.smoke.contract import check_contract
 from builder.smoke.levels import generate, look
 from builder.smoke.models import KeptLog, Observations, Run
+from builder.smoke.nodes import serve_nodes
 from builder.smoke.server import serve_and_ask
 from builder.store.content_store import Store
 
@@ -42,6 +43,8 @@ def perform(run: Run, writer: RecordWriter) -> Record:
 def _run_level(run: Run, observed: Observations, on_check: OnCheck) -> None:
     if run.level == "2":
         serve_and_ask(run, observed, on_check)
+    elif run.level == "2x2":
+        serve_nodes(run, observed, on_check)
     elif run.level == "1b":
         generate(run, observed.log, on_check)
     else:

@@ -46,7 +46,7 @@ def serve_and_ask(run: Run, observed: Observations, on_check: OnCheck) -> None:
     """
     with booted(run, observed, on_check) as (watch, client):
         if client:
-            on_check(template_check(watch.box, run.recipe, _loaded(run.recipe)))
+            on_check(template_check(watch.box, run.recipe, loaded_path(run.recipe)))
             ask(client, run.recipe.capabilities, on_check, lambda: watch.gone(client))
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
@@ -97,24 +97,29 @@ def slow_boot(run: Run) -> str:
 
 def start_server(run: Run) -> AbstractContextManager[tuple[Container, LifeEvents]]:
     """Run the recipe's server in the background for the length of a ``with`` block."""
+    return running(run.engine, server_spec(run))
+
+
+def server_spec(run: Run) -> RunSpec:
+    """Return the container of the recipe's server."""
     recipe, cell = run.recipe, run.cell
     copies = template_copies(recipe)
     if recipe.model.path:
         folder = run.model or run.workspace.root / recipe.model.path
-        copies += ((folder, _loaded(recipe)),)
-    inside = {served_path(recipe): _loaded(recipe), TEMPLATE_FILE: TEMPLATE}
+        copies += ((folder, loaded_path(recipe)),)
+    inside = {served_path(recipe): loaded_path(recipe), TEMPLATE_FILE: TEMPLATE}
     command = tuple(inside.get(word, word) for word in server_command(recipe, cell))
     # For an image that is not ours, too: the mounts are of no use to a server that looks elsewhere.
     environment = {**recipe.environment,
                    **({"VLLM_CACHE_ROOT": COMPILE_CACHE} if cell.is_cuda else {}),
                    **({"HF_HOME": HUB_CACHE} if recipe.model.repository else {})}
-    return running(run.engine, RunSpec(
+    return RunSpec(
         run.reference, command, platform=cell.platform, env=environment, ports=(PORT,),
         shm_size="1g", copies=copies, writable_mounts=host_folders(recipe, cell),
         forwarded_env=("HF_TOKEN",) if recipe.model.repository else (),
-        gpus="all" if cell.is_cuda else None))
+        gpus="all" if cell.is_cuda else None)
 
 
-def _loaded(recipe: Recipe) -> str:
+def loaded_path(recipe: Recipe) -> str:
     """Return what the server loads: the folder that is copied in, or the hub's repository."""
     return f"/{recipe.model.name}" if recipe.model.path else served_path(recipe)

@@ -74,13 +74,17 @@ class Watch:
 
     def gone(self, client: Client) -> str:
         """Return how a server that was ready has died; nothing while it serves."""
+        if end := self.ended():
+            return end
+        status = client.health()
+        return f"/health answers {status}: {self.death()}" if status >= 500 else ""
+
+    def ended(self) -> str:
+        """Return how it ended, as seen without a question; nothing while its processes live."""
         if self._dead() or not self.box.state().running:
             return self.death()
         self.count(now=True)
-        if self.lost:
-            return self.death()
-        status = client.health()
-        return f"/health answers {status}: {self.death()}" if status >= 500 else ""
+        return self.death() if self.lost else ""
 
     def death(self) -> str:
         """Say how the server died, from its last words; raises EngineError for a stopped one."""

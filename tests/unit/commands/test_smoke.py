@@ -53,6 +53,15 @@ def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
     assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("words", "said"), [
+    (["tf5", "--nodes", "2"], "needs a GPU for each"),
+    (["cpu", "--nodes", "2", "--level", "1a"], "level 1a has no server")])
+def test_two_nodes_that_cannot_serve_here_are_refused(
+        words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*MATRIX, "smoke", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 class OneImage(Engine):
     """An engine that has one image, or none."""
 

@@ -36,11 +36,12 @@ def calls(folder: Path) -> list[str]:
 def test_a_spec_becomes_options_and_values_of_secrets_do_not() -> None:
     words = create_options(RunSpec(
         "image", env={"A": "b"}, forwarded_env=("HF_TOKEN",), ports=(8000,), gpus="all",
-        mounts=((Path("/a"), "/b"),), writable_mounts=((Path("/c"), "/d"),), interactive=True))
+        mounts=((Path("/a"), "/b"),), writable_mounts=((Path("/c"), "/d"),), interactive=True,
+        network="n", alias="node0"))
     text = " ".join(words)
     for part in ("--env A=b", "--env HF_TOKEN", "--publish 127.0.0.1::8000", "--gpus all",
                  "type=bind,src=/a,dst=/b,readonly", "--mount type=bind,src=/c,dst=/d ",
-                 "--interactive", "--pull never"):
+                 "--interactive", "--pull never", "--network n", "--network-alias node0"):
         assert part in text
     assert "HF_TOKEN=" not in text
 
@@ -54,6 +55,13 @@ def test_a_container_is_removed_at_the_end_of_its_block_and_after_a_failure(tmp_
     with pytest.raises(KeyError):
         fails()
     assert calls(tmp_path) == ["create", "rm"]
+
+
+def test_it_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    with Container(docker(tmp_path), RunSpec("image")) as box:
+        box.stop(5)
+    assert f"container stop --time 5 {ID}" in (tmp_path / "log").read_text()
+    assert calls(tmp_path) == ["create", "stop", "rm"]
 
 
 def test_a_copy_that_fails_leaves_no_container(tmp_path: Path) -> None:

@@ -47,9 +47,11 @@ def test_a_label_of_this_machine_without_a_process_is_a_leftover(pid: str) -> No
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     note = tmp_path / "removed"
     body = (f"if 'ls' in words: print('aaa {gone()}'); print('bbb {own_name()}'); "
-            f"print('ccc other/1/1')\nelse: open({str(note)!r}, 'w').write(' '.join(words))")
-    assert sweep(DockerClient((str(fake_docker(tmp_path, body)),))) == 1
-    assert note.read_text() == "container rm --force --volumes aaa"
+            f"print('ccc other/1/1')\n"
+            f"else: open({str(note)!r}, 'a').write(' '.join(words) + '\\n')")
+    assert sweep(DockerClient((str(fake_docker(tmp_path, body)),))) == 2
+    assert note.read_text().splitlines() == [
+        "container rm --force --volumes aaa", "network rm aaa"]
 
 
 def test_nothing_is_removed_where_nothing_is_left(tmp_path: Path) -> None:
