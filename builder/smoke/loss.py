@@ -31,7 +31,7 @@ def lose_a_node(watch: NodesWatch, client: Client, on_check: OnCheck, *, idle: b
     started = time.monotonic()
     lost = watch.guard.await_loss(WITHIN_S)
     seconds = time.monotonic() - started
-    wrong = "" if lost else f"{killed} of node 1 was killed, and nobody noticed"
+    wrong = "" if lost else f"killed on node 1: {killed}; nobody noticed"
     on_check(_check(f"a node is lost {'while idle' if idle else 'in the middle of an answer'}",
                     wrong, f"named after {seconds:.1f} s: {lost}", seconds))
     if not idle:
@@ -40,12 +40,16 @@ def lose_a_node(watch: NodesWatch, client: Client, on_check: OnCheck, *, idle: b
 
 
 def kill_engine(box: Container) -> str:
-    """Kill the engine's processes in a container as the kernel would; return their names."""
+    """Kill the engine's processes in a container as the kernel would; return their names.
+
+    By the shell's own ``kill``: slim images have no other.
+    """
     found = [process for process in look_into(box).processes
              if process.alive and process.name.startswith(OURS)]
-    if found:
-        box.exec(["kill", "-9", *(str(process.pid) for process in found)])
-    return ", ".join(process.name for process in found) or "no process"
+    words = " ".join(str(process.pid) for process in found)
+    if not found or box.exec(["sh", "-c", f"kill -9 {words}"]).returncode:
+        return "no process"
+    return ", ".join(process.name for process in found)
 
 
 def _long(client: Client) -> dict[str, Any]:
@@ -55,14 +59,20 @@ def _long(client: Client) -> dict[str, Any]:
 
 
 def _cut_off(pieces: Iterator[dict[str, Any]]) -> Check:
-    """Read what is left of the answer: it has to end, and cannot be whole."""
-    count = 0
+    """Read what is left of the answer: it has to end, and not as whole answers do.
+
+    A head that notices sends an error in the place of the rest, and ends the stream properly.
+    """
+    count, end = 0, "the stream ended"
     try:
-        for _ in pieces:
+        for piece in pieces:
             count += 1
+            if any(choice.get("finish_reason") for choice in piece.get("choices", [])):
+                return _check(CUT, "the whole answer came: the node was not lost in its middle")
+            end = str(piece["error"])[:300] if "error" in piece else end
     except Unanswered as error:
-        return _check(CUT, "", f"after {count} more pieces: {error}")
-    return _check(CUT, "the whole answer came: the node was not lost in its middle")
+        end = str(error)
+    return _check(CUT, "", f"after {count} more pieces: {end}")
 
 
 def _stopped(watch: NodesWatch, started: float) -> Check:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from builder.engine.container import ContainerState
+from builder.process import Result
 from builder.record.check import Check
 from builder.smoke import loss
 from builder.smoke.client import Client, Unanswered
@@ -21,12 +22,16 @@ from tests.unit.smoke.test_watch import WITHOUT_WORKER
 class Doomed(Node):
     """A container whose worker is gone once it was killed, and that ends when it is stopped."""
 
+    refuses = False
+
     def __init__(self, *, stops: bool = True) -> None:
         super().__init__()
         self.stops, self.killed = stops, list[str]()
 
     def exec(self, command: list[str], *, timeout: float | None = None) -> Any:
-        if command[0] == "kill":
+        if command[-1].startswith("kill"):
+            if self.refuses:
+                return Result(tuple(command), 127, "", "kill: not found")
             self.killed, self.stats = command, [WITHOUT_WORKER]
         return super().exec(command, timeout=timeout)
 
@@ -90,6 +95,11 @@ def test_a_loss_in_the_middle_of_an_answer_is_named_and_all_stops() -> None:
     assert checks[loss.CUT].detail == "after 1 more pieces: the stream broke"
 
 
+def test_an_error_in_the_place_of_the_rest_cuts_an_answer_off() -> None:
+    detail = lost(Streaming({}, {"error": {"message": "EngineCore"}}))[loss.CUT].detail
+    assert detail == "after 1 more pieces: {'message': 'EngineCore'}"
+
+
 def test_a_loss_while_idle_asks_nothing() -> None:
     checks = lost(Streaming(AssertionError()), idle=True)
     assert {name: check.status.value for name, check in checks.items()} == {
@@ -104,7 +114,8 @@ def test_a_loss_that_nobody_notices_is_red() -> None:
 
 
 def test_a_whole_answer_and_a_node_that_runs_on_are_red() -> None:
-    checks = lost(Streaming({}, {}), stops=False)
+    whole = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    checks = lost(Streaming({}, {"choices": [{"delta": {}}]}, whole), stops=False)
     assert checks[loss.CUT].status.value == "fail"
     assert checks["all nodes are stopped"].detail == "still running: node 0"
 
@@ -117,6 +128,8 @@ def test_an_answer_that_does_not_begin_is_told() -> None:
 def test_only_the_engines_processes_are_killed() -> None:
     box = Doomed()
     assert kill_engine(cast(Any, box)) == "VLLM::EngineCor, VLLM::Worker"
-    assert box.killed == ["kill", "-9", "21", "33"]
+    assert box.killed == ["sh", "-c", "kill -9 21 33"]
+    box.refuses = True
+    assert kill_engine(cast(Any, box)) == "no process"
     idle = Node(STAT.replace("VLLM", "other"))
     assert kill_engine(cast(Any, idle)) == "no process"

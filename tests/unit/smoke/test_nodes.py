@@ -32,7 +32,7 @@ class Node(Box):
     stats = STAT
 
     def exec(self, command: list[str], **_: Any) -> process.Result:
-        if command[0] == "kill":
+        if command[-1].startswith("kill"):
             self.stats = WITHOUT_WORKER
         return process.Result(tuple(command), 0, self.stats, "")
 
