@@ -49,7 +49,7 @@ def test_no_program_is_started_to_remove_files() -> None:
         node.value for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words}
         for path in BUILDER.rglob("*.py")}
-    # `docker container rm` and `network rm` remove what carries our label, `docker image rm` one name.
+    # `container rm` and `network rm` remove what carries our label, `image rm` one name.
     assert {name: used for name, used in found.items() if used} == {
         f"engine/{name}.py": {"rm"} for name in ("container", "leftovers", "network", "service")}
 
