@@ -49,9 +49,8 @@ def test_a_label_of_this_machine_without_a_process_is_a_leftover(pid: str) -> No
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     note = tmp_path / "removed"
     body = (f"if 'ls' in words: print('{A} {gone()}'); print('{B} {own_name()}'); "
-            f"print('--all {gone()}'); print('{C} other/1/1')
-"
-            f"else: open({str(note)!r}, 'a').write(' '.join(words) + '\n')")
+            f"print('--all {gone()}'); print('{C} other/1/1')\n"
+            f"else: open({str(note)!r}, 'a').write(' '.join(words) + '\\n')")
     assert sweep(DockerClient((str(fake_docker(tmp_path, body)),))) == 2
     assert note.read_text().splitlines() == [
         f"container rm --force --volumes {A}", f"network rm {A}"]
