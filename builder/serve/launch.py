@@ -122,13 +122,18 @@ def plan_launch(workspace: Workspace, recipe: Recipe, cell: Cell, image: ImageFa
              stored.RESTART: "yes" if asked.restart else "no",
              **({stored.KEY_FILE: str(asked.key_file)} if asked.key_file else {})}
     return Launch(recipe, cell, replace(spec, labels=facts), asked, user, compiled,
-                  tuple(source for source, _ in writable), _remarks(service), versions, emulated)
+                  tuple(source for source, _ in writable), _remarks(service, asked), versions,
+                  emulated)
 
 
-def _remarks(service: Service) -> tuple[str, ...]:
+def _remarks(service: Service, asked: Asked) -> tuple[str, ...]:
     """Return what the user has to know; image and key are told otherwise."""
-    return tuple(remark for remark in service.remarks
-                 if not remark.startswith(("Image: ", "The API key is ")))
+    lost = ("HF_TOKEN is not handed to the server, since `docker inspect` would show it: run "
+             "`hf auth login`, or name a file with --hf-token-file")
+    is_needed = service.needs_hub and bool(os.environ.get("HF_TOKEN")) and not asked.token_file
+    return (*(remark for remark in service.remarks
+              if not remark.startswith(("Image: ", "The API key is "))),
+            *([lost] if is_needed and not (hub_folder() / "token").is_file() else []))
 
 
 def _environment(service: Service, asked: Asked) -> dict[str, str]:

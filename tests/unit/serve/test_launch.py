@@ -78,6 +78,25 @@ def test_a_folder_in_the_place_of_the_model_and_one_that_cannot_be_mounted(tmp_p
         launch(tmp_path, asked=Asked(model=tmp_path / "a,b"))
 
 
+def test_a_token_of_the_environment_is_not_handed_on_and_that_is_said(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_TOKEN", KEY)
+
+    def told(**files: Path) -> bool:
+        found = launch(tmp_path, "gemma4-26b-a4b-fp8", cell="tf5", asked=Asked(**files))
+        assert KEY not in " ".join(service_options(found.spec))
+        return "HF_TOKEN is not handed" in " ".join(found.remarks)
+
+    token = tmp_path / "token-file"
+    token.touch()
+    token.chmod(0o644)
+    assert told()
+    assert not told(token_file=token)
+    token.rename(tmp_path / "token")
+    assert not told(), "the hub's client finds it there"
+
+
 def test_the_user_behind_sudo_is_the_one_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {"UID": "1000", "GID": "1001", "USER": "ann"}.items():
         monkeypatch.setenv(f"SUDO_{key}", value)
