@@ -57,7 +57,7 @@ def test_a_cpu_server_gets_none_of_it_and_the_embedded_model() -> None:
 def test_a_stale_template_is_replaced_and_checked() -> None:
     recipe = load_recipe(ROOT, "gemma4-31b-awq4-light")
     steps = before(service("gemma4-31b-awq4-light"))
-    assert "94899c0f917d93f6" in steps[2]
+    assert "ae53464bf3be2580" in steps[2]
     assert "sha256sum --check" in steps[2]
     found = words(recipe, CELLS["tf5"])
     assert found[found.index("--chat-template") + 1] == "/models/chat_template.jinja"

@@ -37,7 +37,7 @@ def test_eugr_doubles_the_braces_that_are_no_placeholders() -> None:
 def test_a_template_and_a_key_are_said_not_to_be_carried_over() -> None:
     for export in (sparkrun, eugr):
         text = export(service("gemma4-31b-awq4-light", key_file="my.key"))
-        assert "NOT CARRIED OVER: the chat template of 2026-04-30" in text
+        assert "NOT CARRIED OVER: the chat template of 2026-07-09" in text
         assert "NOT CARRIED OVER: the file with the API key" in text
         assert "--chat-template" not in yaml.safe_load(text)["command"]
         assert "NOT CARRIED OVER" not in export(service("gemma4-31b-fp8"))
