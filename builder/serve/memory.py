@@ -17,6 +17,7 @@ from builder.doctor.facts import GpuProcess, parse_meminfo, parse_processes
 from builder.doctor.reading import PROGRAMS, output_of, text_of
 from builder.matrix.cells import Cell
 from builder.recipes.models import Recipe
+from builder.record.gpu import GB10
 
 FREE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
@@ -32,18 +33,23 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Look:
-    """The machine's memory in bytes, and what runs on the GPU; None where no driver says so."""
+    """The machine's memory in bytes, and what runs on the GPU; None where no driver says so.
+
+    ``unified`` is a GPU that shares this memory, as a GB10 does; any other has its own.
+    """
 
     total: int
     available: int
     gpu: tuple[GpuProcess, ...] | None
+    unified: bool = False
 
 
 def look(proc: Path = PROC) -> Look:
     """Look at this machine."""
     memory = parse_meminfo(text_of(proc / "meminfo") or "")
     return Look(memory.get("MemTotal", 0), memory.get("MemAvailable", 0),
-                parse_processes(output_of(PROGRAMS["gpu_processes"])))
+                parse_processes(output_of(PROGRAMS["gpu_processes"])),
+                GB10 in (output_of(PROGRAMS["gpus"]) or ""))
 
 
 def identities(pids: frozenset[int], proc: Path = PROC) -> dict[int, str]:
@@ -69,7 +75,8 @@ def await_free(pids: Mapping[int, str], before: Look, *, proc: Path = PROC,
     Its processes have to be gone, the driver must not list them, and what they held on the GPU has
     to be available again.
     """
-    held = sum(process.memory or 0 for process in before.gpu or () if process.pid in pids)
+    held = sum(process.memory or 0 for process in before.gpu or ()
+               if process.pid in pids and before.unified)
     end = time.monotonic() + within
     while True:
         now = see()
@@ -83,12 +90,12 @@ def await_free(pids: Mapping[int, str], before: Look, *, proc: Path = PROC,
         time.sleep(LOOK_EVERY_S)
 
 
-def needed(recipe: Recipe, cell: Cell, total: int) -> int:
-    """Return the bytes that a server takes at least, as far as its flags say so."""
+def needed(recipe: Recipe, cell: Cell, now: Look) -> int:
+    """Return the bytes of the machine's memory that a server takes, as far as its flags say so."""
     if not cell.is_cuda:
         space = recipe.environment.get(CPU_CACHE, "")
         return int(space) * GIB if space.isdigit() else 0
-    return int(_share(recipe.serve) * total)
+    return int(_share(recipe.serve) * now.total) if now.unified else 0
 
 
 def _share(words: Sequence[str]) -> float:
@@ -99,7 +106,7 @@ def _share(words: Sequence[str]) -> float:
 
 def lacking(recipe: Recipe, cell: Cell, now: Look, proc: Path = PROC) -> str:
     """Return why a server would not fit now, with who holds the memory; nothing where it fits."""
-    wanted = needed(recipe, cell, now.total)
+    wanted = needed(recipe, cell, now)
     if not now.total or now.available >= wanted:
         return ""
     held = ", ".join(holders(now, proc)) or "nobody who could be named"

@@ -53,7 +53,7 @@ def test_a_process_that_lives_remains_and_a_zombie_or_a_new_one_does_not(tmp_pat
 
 
 def test_free_is_when_the_gpu_memory_is_back(tmp_path: Path) -> None:
-    before = Look(128 * GIB, 10 * GIB, (SERVER,))
+    before = Look(128 * GIB, 10 * GIB, (SERVER,), unified=True)
     held = Look(128 * GIB, 12 * GIB, ())
     free = Look(128 * GIB, 70 * GIB, ())
     moments = [held, free]
@@ -72,17 +72,26 @@ def test_a_server_on_the_cpu_is_gone_with_its_processes(tmp_path: Path) -> None:
 
 def test_what_a_server_takes_is_read_from_its_recipe() -> None:
     gpu = recipe("gemma4-26b-a4b-fp8")
-    assert needed(gpu, GPU, 100 * GIB) == 70 * GIB
+    spark = Look(100 * GIB, 0, (), unified=True)
+    assert needed(gpu, GPU, spark) == 70 * GIB
     assert needed(gpu.model_copy(update={"serve": ("--gpu-memory-utilization=0.5",)}), GPU,
-                  100) == 50
-    assert needed(gpu.model_copy(update={"serve": ()}), GPU, 100) == int(memory.DEFAULT_SHARE * 100)
-    assert needed(recipe("tiny-gemma4"), CPU, 100 * GIB) == GIB
+                  spark) == 50 * GIB
+    assert needed(gpu.model_copy(update={"serve": ()}), GPU, spark) == int(
+        memory.DEFAULT_SHARE * spark.total)
+    assert needed(gpu, GPU, Look(100 * GIB, 0, ())) == 0, "that GPU has memory of its own"
+    assert needed(recipe("tiny-gemma4"), CPU, spark) == GIB
+
+
+def test_the_memory_of_another_gpu_is_not_waited_for_in_the_machine(tmp_path: Path) -> None:
+    before = Look(128 * GIB, 100 * GIB, (SERVER,))
+    after = Look(128 * GIB, 100 * GIB, ())
+    assert await_free({77: "5"}, before, proc=tmp_path, within=0, see=lambda: after) == ()
 
 
 @pytest.mark.parametrize(("available", "lacks"), [(60, True), (80, False)])
 def test_a_server_that_does_not_fit_names_who_holds(
         tmp_path: Path, available: int, *, lacks: bool) -> None:
-    now = Look(100 * GIB, available * GIB, (SERVER,))
+    now = Look(100 * GIB, available * GIB, (SERVER,), unified=True)
     said = lacking(recipe("gemma4-26b-a4b-fp8"), GPU, now, proc(tmp_path))
     assert bool(said) is lacks
     if lacks:
