@@ -45,8 +45,9 @@ class _Pipe(Console):
         raise ReaderGoneError
 
 
-OUT = _Pipe(highlight=False, soft_wrap=True)
-ERR = _Pipe(stderr=True, highlight=False, soft_wrap=True)
+# No emoji: `vllm:v:1` is an image's name, and not a hand.
+OUT = _Pipe(highlight=False, soft_wrap=True, emoji=False)
+ERR = _Pipe(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 PLAIN_INTERVAL_S = 5.0  # how often a plain progress line is written where there is no terminal
 TABLE_WIDTH = 160  # of a table in a file or a CI log; on a terminal no cell is cut
 LEAST_CELL = 72  # room for a digest, which is worth nothing when it is cut

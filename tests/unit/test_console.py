@@ -134,3 +134,11 @@ def test_details_show_only_when_asked_for(
     console.set_verbose(True)
     console.debug("shown")
     assert capsys.readouterr().err == "shown\n"
+
+
+def test_a_name_with_colons_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    console.info("c:v: and x:bug: stay")
+    console.table("", ["image:v:"], [["r/x:bug:"]])
+    shown = capsys.readouterr()
+    assert shown.err == "c:v: and x:bug: stay\n"
+    assert shown.out == "image:v:\nr/x:bug:\n"

@@ -75,9 +75,20 @@ def read_foreign(path: Path) -> Foreign:
                            if key not in KNOWN and value not in (None, [], {}, "", False))))
 
 
+class _NoAliases(yaml.SafeLoader):
+    """YAML without aliases: a dozen lines of them stand for more text than any memory holds."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(
+                None, None, "aliases (*name) are not supported: write the value itself",
+                self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
+
+
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        raw = yaml.safe_load(read_file(path, LIMIT, "recipe"))
+        raw = _NoAliases(read_file(path, LIMIT, "recipe")).get_single_data()
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         text = " ".join(str(error).split())
         raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}")]

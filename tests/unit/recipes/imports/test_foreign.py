@@ -74,3 +74,11 @@ def test_a_command_that_is_not_one_server_is_refused(tmp_path: Path, command: st
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         read_foreign(tmp_path / "none.yaml")
+
+
+def test_aliases_that_stand_for_endless_text_are_refused(tmp_path: Path) -> None:
+    """Twelve lines once kept the import busy until the memory was full."""
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    with pytest.raises(ConfigError, match="aliases"):
+        read(tmp_path, f"{bomb}description: *a11\n{EUGR}")
