@@ -25,7 +25,8 @@ STUB_BYTES = 2048  # the most that a kernel which only prints and stops takes
 FAMILY_OF_SPARK = 12
 ZSTD, PACKED = 0x8000, 0xF000  # flags of an entry
 MAX_UNPACKED = 64 << 20  # of one entry
-MAX_PACKED = 128 << 20  # of all entries of one file that are looked into
+MAX_PACKED = 128 << 20  # of all entries of one file that are looked into; torch's have 56 MB
+MAX_UNPACKED_IN_ALL = 4 << 30  # torch has 1.0 GB; tiny entries that unpack to much end, too
 MAX_STUBS = 200
 NAME_BYTES = 400
 TEXT = b".text."
@@ -37,17 +38,18 @@ class Looking:
     def __init__(self) -> None:
         """Start with nothing seen."""
         self.stubs: tuple[Stub, ...] = ()
-        self._left = MAX_PACKED
+        self._left, self._unpacked_left = MAX_PACKED, MAX_UNPACKED_IN_ALL
 
     def wants(self, form: Form, arch: int, size: int) -> bool:
         """Say whether an entry is to be looked into: machine code for the family of a Spark."""
         return (form is Form.SASS and arch // 10 == FAMILY_OF_SPARK and size <= self._left
-                and len(self.stubs) < MAX_STUBS)
+                and self._unpacked_left > 0 and len(self.stubs) < MAX_STUBS)
 
     def look(self, code: str, payload: bytes, flags: int) -> None:
         """Look into one entry; what cannot be unpacked is passed over."""
         self._left -= len(payload)
         cubin = unpacked(payload, flags)
+        self._unpacked_left -= len(cubin or b"")
         found = stub_of(code, cubin) if cubin else None
         if found:
             self.stubs = (*self.stubs, found)

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from builder.binaries import stubs
 from builder.binaries.facts import Form, Stub
@@ -47,6 +48,22 @@ def test_what_cannot_be_unpacked_is_passed_over() -> None:
     looking.look("sm_121", b"LZ4", 0x2000)
     looking.look("sm_121", b"This kernel only supports sm120, and no ELF file", 0)
     assert looking.stubs == ()
+
+
+def test_what_is_unpacked_of_a_file_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stubs, "MAX_UNPACKED_IN_ALL", 100)
+    looking = stubs.Looking()
+    looking.look("sm_121", bytes(60), 0)
+    assert looking.wants(Form.SASS, 121, 1)
+    looking.look("sm_121", zstandard.ZstdCompressor().compress(bytes(60)), stubs.ZSTD)
+    assert not looking.wants(Form.SASS, 121, 1)
+
+
+def test_a_cubin_that_is_cut_anywhere_is_no_stub_and_no_crash() -> None:
+    (stub,) = found_in("refuses.fatbin")
+    cubin = b"\x7fELF\x02\x01" + b"This kernel only supports sm120.".ljust(400, b"\xff")
+    for end in range(0, len(cubin), 7):
+        assert stubs.stub_of(stub.code, cubin[:end]) is None
 
 
 def test_the_stubs_of_a_file_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
