@@ -1,0 +1,66 @@
+"""Foreign tools for a test, each of a pinned version and from a package registry.
+
+Nothing is installed on the machine: Python packages go into a folder, Debian packages are unpacked.
+sparkrun needs a newer Python than this project: it runs in a container of Debian 13.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from builder.debian.fetch import fetch_debs
+from builder.debian.resolve import resolve_debs
+from builder.debian.rootfs import install, root_folder
+from builder.debian.rootfs_tar import left_out, write_rootfs
+
+SUITE = "trixie"
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+PINS = Path(__file__).parent / "foreign_tools"
+COMPOSE = "usr/libexec/docker/cli-plugins/docker-compose"
+EPOCH = 1_700_000_000
+
+
+def run(command: Sequence[str | Path], folder: Path, **environment: str
+        ) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True,
+                          timeout=300, env={**os.environ, **environment})
+
+
+def packages(pins: str, folder: Path, *options: str) -> Path:
+    """Unpack the Python packages of a list into a folder, and return it."""
+    done = run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary",
+                ":all:", *options, "--target", folder, "-r", PINS / pins], folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def compose(cache: Path, folder: Path) -> Path:
+    """Return Debian's docker-compose, unpacked."""
+    debs = resolve_debs(SUITE, ARCH, ["docker-compose"], where=__file__)
+    deb, = fetch_debs([deb for deb in debs if deb.name == "docker-compose"], SUITE, cache)
+    subprocess.run(["dpkg-deb", "-x", deb, folder], check=True)
+    return folder / COMPOSE
+
+
+@contextmanager
+def python_image(cache: Path) -> Iterator[str]:
+    """Return an image of Debian 13 with its Python 3.13, for the length of the block."""
+    debs = resolve_debs(SUITE, ARCH, ["usr-is-merged", "ca-certificates", "python3"],
+                        where=__file__)
+    name = f"sparkyard-test-python:{os.getpid()}"
+    with tempfile.TemporaryDirectory(dir=cache) as folder, root_folder(cache, ARCH) as root:
+        install(root, fetch_debs(debs, SUITE, cache), ARCH, EPOCH)
+        tar = write_rootfs(root, Path(folder, "rootfs.tar"), EPOCH,
+                           lambda path: left_out(path, (), ()))
+        subprocess.run(["docker", "import", tar.path, name], check=True, capture_output=True)
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "image", "rm", name], check=True, capture_output=True)
