@@ -32,7 +32,7 @@ class RemoteImage:
     def layers(self) -> tuple[RemoteLayer, ...]:
         """Return the compressed layers, from the lowest to the topmost."""
         listed = self.manifest.value.get("layers")
-        return tuple(RemoteLayer(str(one.get("digest")), int(one.get("size") or 0))
+        return tuple(RemoteLayer(str(one.get("digest")), _size(one.get("size")))
                      for one in (listed if isinstance(listed, list) else [])
                      if isinstance(one, dict))
 
@@ -48,6 +48,10 @@ class RemoteImage:
         """Return the versions that the labels name, of the packages that matter most."""
         return {key.removeprefix(label.VERSION): value for key, value in self.labels.items()
                 if key.startswith(label.VERSION)}
+
+
+def _size(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def read_remote(repository: Repository, manifest: Manifest) -> RemoteImage:

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from email.parser import HeaderParser
+from functools import partial
 from typing import IO, cast
 
 import zstandard
@@ -22,16 +23,20 @@ from packaging.utils import canonicalize_name
 
 from builder.engine.client import RemoteLayer
 from builder.errors import NetworkError
-from builder.limits import MB, MODULE_BYTES
+from builder.limits import ENGINE_TRANSFER_S, MB, MODULE_BYTES, TooMuchError, bounded
 from builder.promotion.contents import RemoteImage
 from builder.registry.repository import Repository
+from builder.tarball import BoundedInfo
 
 STATUS_BYTES = 64 * MB  # Debian's package database; one of 154 packages has 0.2 MB
 LAYER_BYTES = 32_000 * MB  # of one layer, compressed; the largest here has 0.9 GB
+UNPACKED_BYTES = 64_000 * MB  # of one layer; a few megabytes can stand for any number of zeros
+TEXT_BYTES = 256 * MB  # of all metadata; that of 200 wheels has 7 MB
 CHUNK_BYTES = 1 << 20
 _METADATA = re.compile(r"(?:.*/)?site-packages/[^/]+\.dist-info/METADATA")
 _STATUS = "var/lib/dpkg/status"
-_DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError, tarfile.TarError, UnicodeError)
+_DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError, tarfile.TarError, UnicodeError,
+            TooMuchError)
 Step = Callable[[int], None]
 
 
@@ -124,21 +129,24 @@ def _unpacked(source: _Source, kind: str) -> Iterator[bytes]:
             stream, read_across_frames=True))
     elif kind.endswith("gzip"):
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=io.BufferedReader(source), mode="rb"))
-    while chunk := stream.read(CHUNK_BYTES):
-        yield chunk
+    yield from bounded(iter(partial(stream.read, CHUNK_BYTES), b""), UNPACKED_BYTES,
+                       ENGINE_TRANSFER_S)
 
 
 def _collect(stream: _Source, files: dict[str, str]) -> None:
     """Keep the texts that matter, by path; a file of an upper layer replaces a lower one's."""
     buffered = cast("IO[bytes]", io.BufferedReader(stream, CHUNK_BYTES))
-    with tarfile.open(fileobj=buffered, mode="r|") as archive:
-        for member in archive:
+    with tarfile.open(fileobj=buffered, mode="r|", tarinfo=BoundedInfo) as archive:
+        while (member := archive.next()) is not None:
+            archive.members = []  # type: ignore[attr-defined]  # or it keeps every one
             path = member.name.removeprefix("./").lstrip("/")
             _whiteout(path, files)
             limit = STATUS_BYTES if path == _STATUS else MODULE_BYTES
             if (path == _STATUS or _METADATA.fullmatch(path)) and member.isreg():
                 data = archive.extractfile(member)
                 files[path] = data.read(limit).decode("utf-8", "replace") if data else ""
+                if sum(map(len, files.values())) > TEXT_BYTES:
+                    raise TooMuchError(f"more than {TEXT_BYTES // MB} MB of metadata")
     while buffered.read(CHUNK_BYTES):
         pass
 

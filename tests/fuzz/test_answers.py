@@ -26,9 +26,11 @@ from builder.indexes.listings import with_credentials
 from builder.indexes.settings import Sources
 from builder.indexes.simple_api import JSON_TYPE, lists_files, parse
 from builder.patches.upstream import Hosting
+from builder.promotion.contents import RemoteImage
 from builder.registry.client import Client
 from builder.registry.manifest import document, put_manifest
 from builder.registry.reference import Reference
+from builder.registry.repository import Manifest
 from builder.registry.upload import Blob, Uploader
 from builder.smoke.client import Client as ModelClient
 from builder.smoke.client import Unanswered
@@ -123,6 +125,28 @@ def test_token_services(data: bytes, realm: str) -> None:
                 within_time(), suppress(SparkyardError):
             Client(Reference(host, "a/b", "t"), pause_s=0).ask(
                 "GET", f"http://{host}/v2/a/b/manifests/t")
+
+
+MANIFEST = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "config": {
+    "digest": DIGEST, "size": 1}, "layers": [{"digest": DIGEST, "size": 1, "mediaType": "x"}]}
+CONFIG = {"config": {"Labels": {"a": "b"}}, "rootfs": {"diff_ids": [DIGEST]}}
+
+
+@FUZZ
+@given(manifest=regrown([MANIFEST]), config=regrown([CONFIG]))
+def test_images_of_registries(manifest: bytes, config: bytes) -> None:
+    with within_time():
+        try:
+            value = json.loads(config)
+        except (ValueError, RecursionError):
+            value = {}
+        image = RemoteImage(Manifest(DIGEST, "x", manifest),
+                            value if isinstance(value, dict) else {})
+        assert isinstance(image.manifest.config, str)
+        assert all(isinstance(layer.size, int) for layer in image.layers)
+        assert isinstance(image.labels, dict)
+        assert isinstance(image.diff_ids, tuple)
+        assert isinstance(image.versions, dict)
 
 
 # -- the engine -----------------------------------------------------------------------------------

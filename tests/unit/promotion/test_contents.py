@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from builder.errors import NetworkError
-from builder.promotion.contents import read_remote
+from builder.promotion.contents import RemoteImage, read_remote
+from builder.registry.repository import Manifest
 from tests.unit.fake_repository import Memory, put_image, repository
 
 
@@ -28,3 +31,10 @@ def test_what_is_not_an_image_is_refused() -> None:
     assert found is not None
     with pytest.raises(NetworkError, match="not an image"):
         read_remote(there, found)
+
+
+@pytest.mark.parametrize("size", ["abc", None, True, [1], "9" * 5000])
+def test_a_size_that_is_none_is_no_crash(size: object) -> None:
+    data = json.dumps({"layers": [{"digest": "sha256:0", "size": size}, 7]}).encode()
+    image = RemoteImage(Manifest("sha256:1", "x", data), {})
+    assert [layer.size for layer in image.layers] == [0]

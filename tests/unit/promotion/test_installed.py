@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from builder.promotion import installed
 from builder.promotion.contents import read_remote
 from builder.promotion.installed import Installed, read_installed
 from builder.registry.manifest import ManifestLayer
@@ -82,3 +83,12 @@ def test_every_byte_is_counted() -> None:
     read_installed(there, read_remote(there, image), step)
     assert counted[0] == layer.blob.size
     assert hashlib.sha256(memory.blobs[layer.blob.digest]).hexdigest() in layer.blob.digest
+
+
+@pytest.mark.parametrize(("limit", "said"), [("UNPACKED_BYTES", "TooMuchError"),
+                                             ("TEXT_BYTES", "TooMuchError")])
+def test_a_layer_that_would_unpack_without_end_is_given_up(
+        monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
+    monkeypatch.setattr(installed, limit, 10)
+    found = read(Memory(), a_layer({**dist("a", "1"), "zeros": bytes(100_000)}))
+    assert said in found.damaged[0]
