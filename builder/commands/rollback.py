@@ -10,6 +10,7 @@ import argparse
 from typing import Any
 
 from builder import console
+from builder.errors import UsageError
 from builder.matrix.cells import select
 from builder.promotion.cell import CellTags, find_image, tags_of
 from builder.promotion.contents import RemoteImage, read_remote
@@ -36,9 +37,10 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix, make_cache=False)
     (cell,) = select(workspace.cells, [options.cell])[:1]
     tags = tags_of(cell, workspace.registry)
-    tag = tags.own
-    if options.unverified and tags.unverified is not None:
-        tag = tags.unverified
+    tag = tags.unverified if options.unverified else tags.own
+    if tag is None:
+        raise UsageError("this image has no unverified tag", where=f"matrix.toml: {cell.id}",
+                         next_step="leave out --unverified")
     to = find_image(tags, options.to).digest if options.to else ""
     moved = tag.rollback(to, options.reason)
     changes = what_changes(tags, moved)

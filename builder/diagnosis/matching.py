@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from builder.diagnosis.models import HINT, Catalogue, Diagnosis, HarmlessLine, KnownIssue
 from builder.diagnosis.quick import QuickSearch
 from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
+
+REPEATS = 50  # of a line are searched: enough for all tracebacks that it may stand in
+NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
 def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check] = (),
@@ -20,7 +24,7 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     that no cause explains, then echoes. ``versions`` are those of the image; what the log itself
     names counts more. Harmless lines are not searched.
     """
-    log = list(lines)
+    log = list(_not_too_often(lines))
     failed = [check for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
     text = "\n".join([*(check.detail for check in failed),
                       *(line for line in log if not harmless(line, catalogue.harmless))])
@@ -31,6 +35,16 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
         if not (one.diagnosis.issue.general and _explained(one, shown)):
             shown.append(one)
     return tuple(one.diagnosis for one in shown)
+
+
+def _not_too_often(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines, of those that differ in numbers only the first ``REPEATS``: long logs repeat."""
+    seen: Counter[str] = Counter()
+    for line in lines:
+        form = NUMBERS.sub("0", line)
+        seen[form] += 1
+        if seen[form] <= REPEATS:
+            yield line
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ class Engine:
     def diff_ids(self) -> frozenset[str]:
         """Return the digests of every layer that some local image has."""
         doing = "listing the engine's images"
-        names = sorted(set(self.docker.run("image", "ls", "--quiet", "--no-trunc",
-                                           doing=doing).stdout.split()))
+        names = sorted(set(DIGEST.findall(self.docker.run("image", "ls", "--quiet", "--no-trunc",
+                                                          doing=doing).stdout)))
         if not names:
             return frozenset()
         # One may have been removed since: then the status is 1, and the others are in the answer.

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 
 from builder import console, limits
 from builder import labels as label
 from builder.engine.docker import DockerClient
+
+IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
 def sweep(docker: DockerClient) -> int:
@@ -37,7 +40,8 @@ def _left(docker: DockerClient, kind: str, *options: str) -> list[str]:
                         "--format", '{{.ID}} {{.Label "' + label.RUN + '"}}',
                         doing=f"listing {kind}s of earlier runs")
     pairs = (line.split(" ", 1) for line in answer.stdout.splitlines() if " " in line)
-    return [identity for identity, owner in pairs if not is_alive(owner)]
+    return [identity for identity, owner in pairs
+            if IDENTITY.fullmatch(identity) and not is_alive(owner)]
 
 
 def own_name() -> str:
@@ -49,7 +53,7 @@ def is_alive(owner: str) -> bool:
     """Say whether the named process still runs; processes of other machines count as running."""
     node, _, rest = owner.partition("/")
     pid, _, started = rest.partition("/")
-    if node != platform.node() or not pid.isdigit():
+    if node != platform.node() or not (pid.isascii() and pid.isdigit()):
         return node != platform.node()
     try:
         os.kill(int(pid), 0)

@@ -206,6 +206,8 @@ def failures() -> Iterator[None]:
         raise SourceError("its address is not a usable URL", retry=False) from error
     except (requests.exceptions.RequestException, HTTPError, ConnectionError) as error:
         raise SourceError("the connection broke", retry=True) from error
+    except ValueError as error:  # of requests itself: a redirect whose address cannot be read
+        raise SourceError("it leads to an unusable address", retry=False) from error
 
 
 def _advice(status: int) -> str:

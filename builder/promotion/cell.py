@@ -16,12 +16,10 @@ from builder.promotion.evidence import (
     gather,
     prove,
 )
-from builder.promotion.moving import Moved, MovingTag
+from builder.promotion.moving import UNVERIFIED, Moved, MovingTag
 from builder.registry.client import Client
 from builder.registry.reference import parse
 from builder.registry.repository import Manifest, Repository
-
-UNVERIFIED = "-unverified"
 
 
 @dataclass(frozen=True)

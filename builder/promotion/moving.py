@@ -31,6 +31,7 @@ from builder.registry.repository import Repository
 
 SETTLE_S = 1.0  # between an entry and the look at its rivals; longer than one request takes
 REPAIRS = 5
+UNVERIFIED = "-unverified"  # ends the tag that promises less than its cell's own
 
 
 class LostError(VerdictError):
@@ -110,9 +111,10 @@ class MovingTag:
             return self._step("promote", proof, state, reason, repaired=repaired)
         except LostError:
             now = self.state()
-            if now.head and now.head.entry.target == target == now.moving:
-                return Moved(self.tag, state.moving, target, None, repaired)  # it did the same
-            raise
+            if now.head is None or now.head.entry.target != target:
+                raise
+            self.repair()  # the other run promotes the same; this one waits for it
+            return Moved(self.tag, state.moving, target, None, repaired)
 
     def rollback(self, to: str = "", reason: str = "") -> Moved:
         """Move the tag to the last good image before this one, or to one that it once was.
@@ -124,7 +126,7 @@ class MovingTag:
         if to and to not in targets:
             raise UsageError("the tag never pointed at this image, or was moved back from it",
                              where=to, next_step=f"choose one of the log: "
-                             f"{command('promote', self.tag, '--log')}")
+                             f"{command('promote', self._cell, '--log')}")
         skipped: list[str] = []
         for target in [to] if to else _earlier(targets, state):
             try:
@@ -136,7 +138,11 @@ class MovingTag:
         raise UsageError("there is no earlier good image to go back to"
                          + "".join(f"\n  {line}" for line in skipped),
                          where=f"{self.repository.name}:{self.tag}",
-                         next_step=f"promote a good one: {command('promote', self.tag)}")
+                         next_step=f"promote a good one: {command('promote', self._cell)}")
+
+    @property
+    def _cell(self) -> str:
+        return self.tag.removesuffix(UNVERIFIED)
 
     def _calm_state(self) -> State:
         """Read the state; where tag and log disagree, give the run that may be at it time to end.

@@ -27,6 +27,9 @@ def check_pin(recipe: Recipe, cell: Cell, lock: Lock | None = None) -> None:
         fixes = [block.fixed_by for block in recipe.blocked if block.fixed_by]
         next_step = (f"choose another cell ({command('plan')} lists them); the recipe is made for "
                      f"the image {recipe.image}")
+        if recipe.pinned and any(_pins(recipe, versions)):
+            next_step = (f'add "{recipe.pinned.vllm}" to images.{recipe.image}.vllm in matrix.toml '
+                         f"and run {command('lock')}, or bisect anew")
         raise UsageError(
             f'recipe "{recipe.name}" does not run on {cell.id}: ' + "; ".join(reasons),
             where=f"{FOLDER}/{recipe.name}.toml",

@@ -39,6 +39,7 @@ _CHUNK_BYTES = 1 << 16
 _TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
 _PAIR = re.compile(r'([a-z_]+)="([^"]*)"')
 MESSAGE_CHARS = 200
+BROKEN = (requests.RequestException, HTTPError, OSError)
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,8 @@ class Client:
             with reply:
                 if reply.status_code != 200:
                     raise self.given_up(RegistryFault(f"it answered {reply.status_code}"))
-                yield from bounded(reply.raw.stream(_CHUNK_BYTES, decode_content=False), limit,
-                                   ENGINE_TRANSFER_S)
-        except (TooMuchError, requests.RequestException, HTTPError, OSError) as error:
+                yield from bounded(_as_it_comes(reply), limit, ENGINE_TRANSFER_S)
+        except (TooMuchError, ValueError, *BROKEN) as error:
             raise self.given_up(RegistryFault(f"a blob did not come whole ({error})")) from error
 
     def pause(self, attempt: int) -> None:
@@ -198,9 +198,11 @@ class Client:
             raise NetworkError("the registry's certificate is not trusted",
                                where=self.reference.host,
                                next_step="set REQUESTS_CA_BUNDLE to its certificate") from error
-        except (requests.RequestException, HTTPError, OSError) as error:
+        except BROKEN as error:
             kind = "no answer in time" if isinstance(error, requests.Timeout) else "no connection"
             raise RegistryFault(kind) from error
+        except ValueError as error:  # a redirect whose address cannot be read
+            raise RegistryFault("it leads to an unusable address") from error
         return Reply(reply.status_code, {k.lower(): v for k, v in reply.headers.items()}, data)
 
     def _session(self) -> requests.Session:

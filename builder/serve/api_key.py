@@ -17,9 +17,10 @@ from builder.limits import SETTINGS_BYTES, read_file
 
 VARIABLE = "VLLM_API_KEY"
 INSIDE = "/run/secrets/vllm-api-key"
-# $0 is "sh", the server's words follow. A key file is one line: the key, or VARIABLE=key.
-WRAPPER = (f'{VARIABLE}="$(head -n 1 {INSIDE} | sed "s/^{VARIABLE}=//")" && export {VARIABLE} '
-           '&& exec "$@"')
+# $0 is "sh", the server's words follow. A key file is one line: the key, or VARIABLE=key. Without a
+# key vLLM would serve everybody: a file that cannot be read ends the container instead.
+WRAPPER = (f'{VARIABLE}="$(head -n 1 {INSIDE} | sed "s/^{VARIABLE}=//")" && test -n "${VARIABLE}" '
+           f'&& export {VARIABLE} && exec "$@"')
 LEAST = 8  # characters: fewer are guessed, and cannot be kept out of output
 
 

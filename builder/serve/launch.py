@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,7 +113,7 @@ def plan_launch(workspace: Workspace, recipe: Recipe, cell: Cell, image: ImageFa
         publish=f"{bracketed(service.asked.host)}:{asked.port}:{INSIDE_PORT}",
         shm_size=service.shared_memory, platform=cell.platform,
         gpus="all" if cell.is_cuda else None, env=_environment(service, asked),
-        mounts=_read_only(service, asked, workspace), writable_mounts=writable, tmpfs=TMPFS)
+        mounts=_read_only(service, asked, workspace, user), writable_mounts=writable, tmpfs=TMPFS)
     digest = _digest(spec, recipe.name, cell.id)
     facts = {stored.RECIPE: recipe.name, stored.CELL: cell.id, stored.MODEL: recipe.model.name,
              stored.REFERENCE: reference, stored.IMAGE: image.id, stored.HOST: service.asked.host,
@@ -121,13 +122,18 @@ def plan_launch(workspace: Workspace, recipe: Recipe, cell: Cell, image: ImageFa
              stored.RESTART: "yes" if asked.restart else "no",
              **({stored.KEY_FILE: str(asked.key_file)} if asked.key_file else {})}
     return Launch(recipe, cell, replace(spec, labels=facts), asked, user, compiled,
-                  tuple(source for source, _ in writable), _remarks(service), versions, emulated)
+                  tuple(source for source, _ in writable), _remarks(service, asked), versions,
+                  emulated)
 
 
-def _remarks(service: Service) -> tuple[str, ...]:
+def _remarks(service: Service, asked: Asked) -> tuple[str, ...]:
     """Return what the user has to know; image and key are told otherwise."""
-    return tuple(remark for remark in service.remarks
-                 if not remark.startswith(("Image: ", "The API key is ")))
+    lost = ("HF_TOKEN is not handed to the server, since `docker inspect` would show it: run "
+             "`hf auth login`, or name a file with --hf-token-file")
+    is_needed = service.needs_hub and bool(os.environ.get("HF_TOKEN")) and not asked.token_file
+    return (*(remark for remark in service.remarks
+              if not remark.startswith(("Image: ", "The API key is "))),
+            *([lost] if is_needed and not (hub_folder() / "token").is_file() else []))
 
 
 def _environment(service: Service, asked: Asked) -> dict[str, str]:
@@ -136,17 +142,39 @@ def _environment(service: Service, asked: Asked) -> dict[str, str]:
             **({"HF_TOKEN_PATH": HUB_TOKEN} if asked.token_file else {})}
 
 
-def _read_only(service: Service, asked: Asked, workspace: Workspace
+def _read_only(service: Service, asked: Asked, workspace: Workspace, user: User
                ) -> tuple[tuple[Path, str], ...]:
     mounts = [(_source(mount, asked, workspace, service.recipe), mount.target)
               for mount in service.mounts if mount.read_only]
     mounts += [(asked.key_file.absolute(), INSIDE)] if asked.key_file else []
     mounts += [(asked.token_file.absolute(), HUB_TOKEN)] if asked.token_file else []
     for source, _ in mounts:
+        if wrong := unreadable(source, user):
+            raise UsageError(f"user {user.uid} of the server cannot read {wrong}",
+                             where=str(source), next_step="give that user the right to read it: "
+                             "the server has no other rights, also where root starts it")
         if "," in str(source) or '"' in str(source):
             raise UsageError("a path with a comma or a quote cannot be mounted into a container",
                              where=str(source), next_step="rename it, or name a link to it")
     return tuple(mounts)
+
+
+def unreadable(path: Path, user: User) -> str:
+    """Return the file or folder of a mount that the user cannot read; nothing where there is none.
+
+    Files of a model's folder are looked at, not those below: a hub's cache is large, and its own.
+    """
+    inside = [*path.iterdir()] if path.is_dir() and os.access(path, os.R_OK) else []
+    return next((str(item) for item in (path, *inside) if item.exists()
+                 and not _may_read(item.stat(), user)), "")
+
+
+def _may_read(state: os.stat_result, user: User) -> bool:
+    """Say whether the permissions let the user read, without any capability of root's."""
+    if state.st_uid == user.uid:
+        return bool(state.st_mode & stat.S_IRUSR)
+    in_group = state.st_gid == user.gid
+    return bool(state.st_mode & (stat.S_IRGRP if in_group else stat.S_IROTH))
 
 
 def _source(mount: Mount, asked: Asked, workspace: Workspace, recipe: Recipe) -> Path:

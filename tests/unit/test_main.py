@@ -52,3 +52,26 @@ def test_the_help_lists_every_command_and_exit_code() -> None:
     done = run([sys.executable, "-m", "builder", "--help"], cwd=ROOT)
     for word in ("fetch", "cache", "plan", "7 internal error", "./nox -s COMMAND"):
         assert word in " ".join(done.stdout.split())
+
+
+LOUD = """
+import logging, sys, warnings
+import builder.commands.plan as plan
+def loud(options):
+    try:
+        raise KeyError("inside a library")
+    except KeyError:
+        logging.getLogger("urllib3.connection").warning("http://u:p@h/", exc_info=True)
+    warnings.warn("of a library")
+    compile("'\\\\d'", "x", "eval")
+    return 0
+plan.execute = loud
+from builder.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_libraries_do_not_speak_on_the_terminal() -> None:
+    """urllib3 logs a broken header with its address and a traceback; Python prints both."""
+    done = run([sys.executable, "-c", LOUD, "plan"], cwd=ROOT)
+    assert done.stderr == ""

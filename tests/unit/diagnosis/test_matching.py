@@ -275,3 +275,9 @@ def test_the_cause_stands_before_what_follows_from_it() -> None:
              "ImportError: _C.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE"]
     assert [item.issue.name for item in diagnose(lines, ISSUES)] == [
         "undefined-symbol", "engine-dead", "extension-not-loaded"]
+
+
+def test_a_line_that_comes_a_thousand_times_hides_nothing() -> None:
+    noise = [f'INFO: 172.17.0.1:{n} - "GET /health HTTP/1.1" 200 OK' for n in range(1000)]
+    error = "ERROR CUDA out of memory"
+    assert [item.line for item in diagnose([*noise, error, *noise], ISSUES)] == [error]

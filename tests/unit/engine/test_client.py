@@ -77,6 +77,13 @@ def test_an_image_that_is_removed_while_all_are_listed_is_no_failure(tmp_path: P
     assert engine(tmp_path, body).diff_ids() == {"sha256:1"}
 
 
+@pytest.mark.parametrize("said", ["x\\0y", "--help", "sha256:1"])
+def test_what_is_no_digest_is_not_asked_for(tmp_path: Path, said: str) -> None:
+    """Found by fuzzing: the words of one answer are arguments of the next command."""
+    body = f"print('{said}') if 'ls' in words else sys.exit('asked')"
+    assert engine(tmp_path, body).diff_ids() == frozenset()
+
+
 def test_what_a_registry_does_not_have_is_none_and_a_refusal_is_an_error(tmp_path: Path) -> None:
     fails = "print({!r}, file=sys.stderr); sys.exit(1)"
     empty = engine(tmp_path, fails.format("ERROR: r/x:y: not found"))

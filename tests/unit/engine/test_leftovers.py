@@ -14,6 +14,8 @@ from builder.engine.docker import DockerClient
 from builder.engine.leftovers import is_alive, own_name, sweep
 from tests.unit.fake_docker import fake_docker
 
+A, B, C = "a" * 64, "b" * 64, "c" * 64
+
 
 def gone() -> str:
     """Return the name of a process that has ended."""
@@ -39,19 +41,19 @@ def test_a_label_of_no_process_of_this_machine_is_left_alone(owner: str) -> None
     assert is_alive(owner) is (platform.node() != owner.partition("/")[0])
 
 
-@pytest.mark.parametrize("pid", ["nobody", "", "9" * 40])
+@pytest.mark.parametrize("pid", ["nobody", "", "9" * 40, "²"])
 def test_a_label_of_this_machine_without_a_process_is_a_leftover(pid: str) -> None:
     assert not is_alive(f"{platform.node()}/{pid}/1")
 
 
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     note = tmp_path / "removed"
-    body = (f"if 'ls' in words: print('aaa {gone()}'); print('bbb {own_name()}'); "
-            f"print('ccc other/1/1')\n"
+    body = (f"if 'ls' in words: print('{A} {gone()}'); print('{B} {own_name()}'); "
+            f"print('--all {gone()}'); print('{C} other/1/1')\n"
             f"else: open({str(note)!r}, 'a').write(' '.join(words) + '\\n')")
     assert sweep(DockerClient((str(fake_docker(tmp_path, body)),))) == 2
     assert note.read_text().splitlines() == [
-        "container rm --force --volumes aaa", "network rm aaa"]
+        f"container rm --force --volumes {A}", f"network rm {A}"]
 
 
 def test_nothing_is_removed_where_nothing_is_left(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 from time import time
 
 import pytest
 import requests
+from raw_server import http_reply, raw_server
 
 from builder.errors import UsageError
 from builder.indexes import http
@@ -147,3 +150,20 @@ def test_a_download_of_single_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch)
         list(http.chunks(reply))
     assert caught.value.retry
     assert reply.read == 7
+
+
+@pytest.fixture
+def _requests_drops_a_connection() -> Iterator[None]:
+    """Collect what requests leaves open when it ends in a ValueError, here and not later."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+@pytest.mark.usefixtures("_requests_drops_a_connection")
+@pytest.mark.parametrize("location", [b"http://[", b"http://\xff\xfe/", b"http://127.0.0.1:x/"])
+def test_a_redirect_to_no_address_is_one_reason(location: bytes) -> None:
+    """Found by fuzzing: requests itself ends in a ValueError."""
+    data = http_reply(301, Location="X").replace(b": X\r", b": " + location + b"\r")
+    with raw_server([data]) as host, pytest.raises(SourceError, match="address"):
+        Client(Sources("")).get(f"http://{host}/simple/a/")

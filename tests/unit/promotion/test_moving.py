@@ -75,7 +75,8 @@ def a_world() -> World:
 def tag_of(there: Repository, **changes: Any) -> MovingTag:
     def proof(digest: str) -> Proof:
         return prove(gather(there, digest), "cpu", POLICY, POLICY)
-    return MovingTag(there, "cpu", proof, **{"settle": lambda: None, **changes})
+    return MovingTag(there, "cpu", proof, **{
+        "settle": lambda: None, "run_id": lambda: "alone", **changes})
 
 
 @pytest.fixture
@@ -280,9 +281,11 @@ def test_two_promotions_at_once_one_loses_clearly(world: World) -> None:
     assert pointed(world) in ("b", "c")
 
 
-def test_two_that_promote_the_same_image_are_both_content(world: World) -> None:
+@given(choices=CHOICES)
+def test_two_that_promote_the_same_image_are_both_content(choices: list[int]) -> None:
+    world = a_world()
     moved(world, "a")
-    runs = play(world, [(("promote", "b"), "", -1, False, False)] * 2, iter(()), 4)
+    runs = play(world, [(("promote", "b"), "", -1, False, False)] * 2, iter(choices), 4)
     assert [run.error for run in runs] == [None, None]
     assert sorted(run.result.entry is None for run in runs) == [False, True]
     assert pointed(world) == "b"

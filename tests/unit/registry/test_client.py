@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -156,4 +158,22 @@ def test_an_answer_of_single_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(registry_client, "ANSWER_S", 0.3)
     with raw_server([http_reply(200, b"x" * 600)], pause_s=0.02) as host, \
             pytest.raises(NetworkError, match="not complete after"):
+        client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
+
+
+@pytest.fixture
+def _requests_drops_a_connection() -> Iterator[None]:
+    """Collect what requests leaves open when it ends in a ValueError, here and not later."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+@pytest.mark.usefixtures("_requests_drops_a_connection")
+@pytest.mark.parametrize("location", ["http://[", "http://\xff\xfe/", "http://127.0.0.1:x/"])
+def test_a_redirect_to_no_address_is_one_clear_error(location: str) -> None:
+    """Found by fuzzing: requests itself ends in a ValueError."""
+    data = http_reply(301, Location="X").replace(b"X\r\n\r\n", location.encode("latin-1")
+                                                 + b"\r\n\r\n")
+    with raw_server([data]) as host, pytest.raises(NetworkError, match="cannot be used: "):
         client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")

@@ -26,6 +26,19 @@ def test_host_and_container_read_the_same_key(tmp_path: Path, text: str) -> None
     assert said == f"{KEY}\n"
 
 
+@pytest.mark.parametrize("text", [None, "", "VLLM_API_KEY=\n"])
+def test_without_a_key_no_server_starts(tmp_path: Path, text: str | None) -> None:
+    """An empty key would be no key at all to vLLM."""
+    file = tmp_path / "key"
+    if text is not None:
+        file.write_text(text)
+    script = WRAPPER.replace(api_key.INSIDE, str(file))
+    done = subprocess.run(["sh", "-c", script, "sh", "echo", "served"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode != 0
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("text", ["", "\n", "short", "two words here", f"{KEY}\n{KEY}\n",
                                   f" {KEY}", "ключ-которого-нет", "VLLM_API_KEY=\n"])
 def test_what_cannot_be_a_key_is_refused_before_any_start(tmp_path: Path, text: str) -> None:

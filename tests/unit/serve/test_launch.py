@@ -11,7 +11,7 @@ from builder.engine.service import service_options
 from builder.errors import UsageError
 from builder.layers import contract
 from builder.serve import servers
-from builder.serve.launch import Asked, caller, make_folders
+from builder.serve.launch import Asked, User, caller, make_folders, unreadable
 from tests.unit.played_servers import ROOT, launch
 
 KEY = "sk-0123456789abcdef"
@@ -44,6 +44,7 @@ def test_a_gpu_server_gets_the_gpu_and_its_own_compile_cache(tmp_path: Path) -> 
 def test_the_key_is_in_a_mounted_file_and_nowhere_else(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(KEY)
+    file.chmod(0o644)
     found = launch(tmp_path, asked=Asked(key_file=file))
     words = [*service_options(found.spec), *found.spec.command, str(found.spec)]
     assert not any(KEY in word for word in words)
@@ -70,10 +71,30 @@ def test_a_public_server_without_a_key_is_told_of(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_the_place_of_the_model_and_one_that_cannot_be_mounted(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     found = launch(tmp_path, asked=Asked(model=tmp_path))
     assert (tmp_path, "/models/tiny") in found.spec.mounts
     with pytest.raises(UsageError, match="comma"):
         launch(tmp_path, asked=Asked(model=tmp_path / "a,b"))
+
+
+def test_a_token_of_the_environment_is_not_handed_on_and_that_is_said(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_TOKEN", KEY)
+
+    def told(**files: Path) -> bool:
+        found = launch(tmp_path, "gemma4-26b-a4b-fp8", cell="tf5", asked=Asked(**files))
+        assert KEY not in " ".join(service_options(found.spec))
+        return "HF_TOKEN is not handed" in " ".join(found.remarks)
+
+    token = tmp_path / "token-file"
+    token.touch()
+    token.chmod(0o644)
+    assert told()
+    assert not told(token_file=token)
+    token.rename(tmp_path / "token")
+    assert not told(), "the hub's client finds it there"
 
 
 def test_the_user_behind_sudo_is_the_one_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +117,22 @@ def test_folders_are_made_as_the_users_own(tmp_path: Path, monkeypatch: pytest.M
     given.clear()
     make_folders(found)
     assert given == []
+
+
+def test_what_the_user_of_the_server_cannot_read_is_told_before_the_start(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    weights = model / "model.safetensors"
+    weights.touch()
+    for path, mode in ((tmp_path, 0o755), (model, 0o755), (weights, 0o600)):
+        path.chmod(mode)
+    with pytest.raises(UsageError, match=r"user 12345 of the server cannot read .*safetensors"):
+        launch(tmp_path, asked=Asked(model=model))
+    weights.chmod(0o644)
+    assert launch(tmp_path, asked=Asked(model=model))
+    own = User(weights.stat().st_uid, weights.stat().st_gid, "owner")
+    weights.chmod(0o400)
+    assert unreadable(model, own) == ""
+    assert unreadable(model, User(own.uid + 1, own.gid, "group")) == str(weights)
+    weights.chmod(0o040)
+    assert unreadable(model, User(own.uid + 1, own.gid, "group")) == ""

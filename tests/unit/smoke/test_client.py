@@ -172,3 +172,30 @@ def test_an_absurd_number_of_a_tool_call_is_no_memory_eater(index: int) -> None:
     piece = {"index": index, "function": {"name": "x"}}
     with pytest.raises(Unanswered, match="a piece of tool call"):
         assemble(iter([{"choices": [{"delta": {"tool_calls": [piece]}}]}]))
+
+
+def test_a_key_goes_with_every_request_and_to_another_clients_too() -> None:
+    heads: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve() -> None:
+            for _ in range(3):
+                connection, _address = listener.accept()
+                with connection:
+                    heads.append(connection.recv(65_536))
+                    connection.sendall(OK + b"content-length: 0\r\nconnection: close\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listener.getsockname()[1]
+        keyed = Client(port, "tiny", key="sk-1")
+        assert keyed.healthy()
+        assert keyed.another().healthy()
+        assert Client(port, "tiny").healthy()
+        thread.join()
+    assert [b"Bearer sk-1" in head for head in heads] == [True, True, False]
+
+
+def test_an_address_of_this_machine_is_asked_there() -> None:
+    assert Client(8000, "tiny").base == "http://127.0.0.1:8000"
+    assert Client(8000, "tiny", host="10.0.0.7").another().base == "http://10.0.0.7:8000"
+    assert Client(8000, "tiny", host="::1").base == "http://[::1]:8000"

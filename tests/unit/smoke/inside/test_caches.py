@@ -87,8 +87,9 @@ def test_caches_that_refuse_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
     envs.VLLM_CACHE_ROOT = str(tmp_path / "vllm")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
     monkeypatch.setitem(sys.modules, "vllm.envs", envs)
-    for name in ("of_triton", "of_inductor", "of_flashinfer"):
-        monkeypatch.setattr(caches, name, absent)
+    monkeypatch.setattr(caches, "USERS", (
+        ("vLLM", "vllm", caches.of_vllm), ("Torch", "os", absent),
+        ("No", "no_such", caches.of_vllm)))
     assert caches.caches() == f"vLLM {tmp_path / 'vllm'}"
     envs.VLLM_CACHE_ROOT = str(tmp_path / "file" / "vllm")  # type: ignore[attr-defined]
     with pytest.raises(results.Wrong, match=r"vLLM: .*Not a directory"):
