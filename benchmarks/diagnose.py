@@ -1,9 +1,10 @@
 """How many failures of the field are named? `python -m benchmarks.diagnose [LOG…]`.
 
-Reads tests/fixtures/field_failures.toml (what owners posted) and upstream_failures.toml (what the
-programs print), and prints by kind how many are named rightly, wrongly or not at all; the first
-name counts. Logs that are given are taken for healthy ones: nothing may be claimed of them. Ends
-with 1 where anything is named wrongly, or a harmless or a context line is claimed as a cause.
+Reads from tests/fixtures field_failures.toml (what owners of a Spark posted), tracker_failures.toml
+(what was tried blind) and upstream_failures.toml (what the programs print), and prints by kind how
+many are named rightly, wrongly or not at all; the first name counts. Logs that are given are taken
+for healthy ones: nothing may be claimed of them. Ends with 1 where anything is named wrongly, or a
+harmless or a context line is claimed as a cause.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from builder.diagnosis.log_file import read_log
 from builder.diagnosis.matching import diagnose
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
-OWNERS, UPSTREAM = FIXTURES / "field_failures.toml", FIXTURES / "upstream_failures.toml"
+OWNERS = FIXTURES / "field_failures.toml"
+FILES = (OWNERS, FIXTURES / "tracker_failures.toml", FIXTURES / "upstream_failures.toml")
 
 
 def entries(file: Path) -> list[dict[str, Any]]:
@@ -89,7 +91,7 @@ def healthy(logs: Sequence[str]) -> list[str]:
 
 def main(logs: Sequence[str]) -> int:
     """Count and print."""
-    wrong = table(OWNERS) + table(UPSTREAM)
+    wrong = [entry for file in FILES for entry in table(file)]
     told()
     return 1 if wrong + healthy(logs) else 0
 

@@ -20,8 +20,9 @@ ISSUES = load()
 # A log of each issue, named by the issues that it must show, in their order. Lines that begin with
 # ``@@`` are failed checks, as the scripts inside an image print them.
 LOGS = sorted(path for path in FIXTURES.glob("*.log") if path.stem != "healthy")
-FAILURES = [entry for name in ("field_failures.toml", "upstream_failures.toml")
-            for entry in tomli.loads((FIXTURES.parent / name).read_text())["failure"]]
+FAILURES = [
+    entry for name in ("field", "upstream", "tracker")
+    for entry in tomli.loads((FIXTURES.parent / f"{name}_failures.toml").read_text())["failure"]]
 FIELD = [entry for entry in FAILURES if "log" in entry]
 REAL = (FIXTURES / "healthy.log").read_text().splitlines()
 # A healthy boot up to where it serves: what a running server prints of a bad request is no failure.
