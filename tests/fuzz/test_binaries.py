@@ -87,7 +87,7 @@ def test_elf_files(data: bytes) -> None:
 @given(damaged(GPU_CODE))
 def test_fat_binaries_and_cubins(data: bytes) -> None:
     with within_bounds():
-        read_fatbin(Metered(io.BytesIO(data)), 0, len(data))
+        read_fatbin(Metered(io.BytesIO(data)), 0, len(data), look=True)
         with suppress(UnreadableError):
             read_cubin(data)
 

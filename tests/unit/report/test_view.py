@@ -8,6 +8,7 @@ import pytest
 from report_records import full_record
 
 from builder.record.check import Check, Status
+from builder.record.host_state import HostCheck, HostState
 from builder.report.view import (
     counts,
     facts,
@@ -44,6 +45,14 @@ def test_a_title_names_what_was_run() -> None:
     assert title(a_record()) == "smoke cpu, level 2"
     assert title(a_record(level="bench")) == "bench cpu"
     assert when("2026-01-02T03:04:05Z") == "2026-01-02 03:04:05 UTC"
+
+
+def test_the_doctors_verdicts_are_one_line() -> None:
+    state = HostState(checks=(HostCheck(check="swap", verdict="warning", seen="on"),
+                              HostCheck(check="docker", verdict="ok", seen="28")))
+    record = a_record().model_copy(update={"host_state": state})
+    assert dict(facts(record))["doctor"] == "warning: swap; 1 ok"
+    assert "doctor" not in dict(facts(a_record()))
 
 
 def test_facts_name_what_identifies_the_run_and_nothing_empty() -> None:
