@@ -212,7 +212,7 @@ def _load(root: Path, key: str) -> GateReport | None:
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
         return _from_json(json.loads(body))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -124,7 +124,7 @@ def _value(name: str, value: str, flag: Flag) -> Iterator[Problem]:
 def _json(name: str, value: str, flag: Flag) -> Iterator[Problem]:
     try:
         document = json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         yield Problem(f"{name} takes JSON; this is none: {error}")
         return
     if not isinstance(document, dict):

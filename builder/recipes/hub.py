@@ -75,5 +75,6 @@ def _weights(snapshot: Path) -> Iterator[str]:
     try:
         index: Any = json.loads(read_file(snapshot / INDEX, INDEX_LIMIT, "index of the weights"))
         yield from sorted({str(name) for name in index["weight_map"].values()})
-    except (OSError, SparkyardError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, SparkyardError, ValueError, LookupError, TypeError, AttributeError,
+            RecursionError):
         return

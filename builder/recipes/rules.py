@@ -128,7 +128,7 @@ def command_line(serve: Sequence[str]) -> dict[str, str]:
         values[argument.name] = value
         try:
             document = json.loads(value) if value.startswith("{") else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             document = {}
         for key, inner in document.items():
             values[f"{argument.name}.{key}"] = inner if isinstance(inner, str) else json.dumps(

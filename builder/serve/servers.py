@@ -129,6 +129,6 @@ def names(servers: Sequence[Server]) -> str:
 def _words(text: str) -> tuple[str, ...]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else ()

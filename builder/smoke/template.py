@@ -51,7 +51,7 @@ def template_check(box: Container, recipe: Recipe, model: str) -> Check:
     try:
         template = json.loads(answer.stdout.strip().rpartition("\n")[2])
         where, digests = str(template["where"]), [str(digest) for digest in template["digests"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return _unreadable(answer.stderr.strip()[-300:] or "the script in the container answered "
                            f"nothing (status {answer.returncode})")
     return judge(where, digests, stated.sha256, stated.as_of)

@@ -73,7 +73,7 @@ def _read(ledger: Path) -> Mapping[str, Sequence[str]]:
     """Return the names and their digests, least recently used first; a damaged ledger is empty."""
     try:
         raw = json.loads(ledger.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(raw, dict):
         return {}

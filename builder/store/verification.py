@@ -76,5 +76,5 @@ def move_into_place(source: Path, target: Path, record: Path) -> None:
 def _read(record: Path) -> Stamp | None:
     try:
         return Stamp(**json.loads(record.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None  # unreadable is the same as absent: the file is hashed again

@@ -120,7 +120,8 @@ def invalid(text: str, schema: dict[str, Any]) -> Iterator[str]:
     """Yield why a text is no JSON, or not of a schema."""
     try:
         given = json.loads(text)
-    except ValueError as error:
+        wrong = [error.message for error in Draft202012Validator(schema).iter_errors(given)]
+    except (ValueError, RecursionError) as error:  # a model may write brackets without end
         yield f"invalid JSON ({error}): {text[:120]!r}"
         return
-    yield from (error.message for error in Draft202012Validator(schema).iter_errors(given))
+    yield from wrong

@@ -74,6 +74,6 @@ def _try(client: Client, case: Case) -> ProbeResult:
         return probe(client, case)
     except Unanswered as error:
         return ProbeResult("", str(error), timed_out=error.timed_out)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         return ProbeResult("", f"the answer has another shape than the API's: "
                                f"{type(error).__name__}: {error}")

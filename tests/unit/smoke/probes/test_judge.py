@@ -26,6 +26,7 @@ __all__ = ["served"]  # the fixture
     ("tools: single", content("<tool_call|>"), "leaks into the content"),
     ("tools: single", arguments(lambda text: text[:-1]), "invalid JSON"),
     ("tools: single, streamed", arguments(lambda text: text + "}"), "invalid JSON"),
+    ("tools: single", arguments(lambda text: "[" * 5000), "invalid JSON"),
     ("tools: single", arguments(lambda text: '{"location": 5}'), "is not of type 'string'"),
     ("tools: HTML in streamed arguments", arguments(lambda text: text.replace("<", "<<")),
      "'<<' is doubled"),
