@@ -117,6 +117,10 @@ def test_a_build_beside_another_command(tmp_path: Path, words: tuple[str, ...]) 
     assert right_or_busy(other, said), said
     name = local_name(workspace.registry, workspace.cells[0])
     assert run_in_image(engine, name, "import vllm; print(vllm.WORD)").endswith(version)
+    image = engine.inspect(name)
+    assert image is not None
+    for tag in image.repo_tags:
+        engine.remove(tag)
 
 
 @pytest.mark.engine
