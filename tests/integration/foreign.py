@@ -23,7 +23,10 @@ from builder.debian.rootfs_tar import left_out, write_rootfs
 SUITE = "trixie"
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 PINS = Path(__file__).parent / "foreign_tools"
+OLDER = "bookworm"  # what is linked dynamically runs with the C library of Debian 12
 COMPOSE = "usr/libexec/docker/cli-plugins/docker-compose"
+SKOPEO = ("skopeo", "libgpgme11", "libassuan0", "libgpg-error0", "libdevmapper1.02.1",
+          "libselinux1", "libudev1", "libpcre2-8-0")
 EPOCH = 1_700_000_000
 
 
@@ -41,12 +44,27 @@ def packages(pins: str, folder: Path, *options: str) -> Path:
     return folder
 
 
+def unpacked(suite: str, packages: Sequence[str], cache: Path, folder: Path) -> Path:
+    """Unpack these packages of Debian, without what they depend on, and return the folder."""
+    debs = resolve_debs(suite, ARCH, packages, where=__file__)
+    for deb in fetch_debs([deb for deb in debs if deb.name in packages], suite, cache):
+        subprocess.run(["dpkg-deb", "-x", deb, folder], check=True)
+    return folder
+
+
 def compose(cache: Path, folder: Path) -> Path:
     """Return Debian's docker-compose, unpacked."""
-    debs = resolve_debs(SUITE, ARCH, ["docker-compose"], where=__file__)
-    deb, = fetch_debs([deb for deb in debs if deb.name == "docker-compose"], SUITE, cache)
-    subprocess.run(["dpkg-deb", "-x", deb, folder], check=True)
-    return folder / COMPOSE
+    return unpacked(SUITE, ["docker-compose"], cache, folder) / COMPOSE
+
+
+def registry_tools(cache: Path, folder: Path) -> dict[str, str]:
+    """Unpack cosign, oras and skopeo; return the environment in which they are found."""
+    unpacked(SUITE, ["cosign", "oras"], cache, folder)
+    unpacked(OLDER, SKOPEO, cache, folder)
+    libraries = [str(path) for path in (folder / "usr/lib", folder / "lib")]
+    triplet = f"{platform.machine()}-linux-gnu"
+    return {"PATH": f"{folder / 'usr/bin'}{os.pathsep}{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": os.pathsep.join(f"{path}/{triplet}" for path in libraries)}
 
 
 @contextmanager

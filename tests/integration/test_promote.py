@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from builder.registry.manifest import image_config, image_manifest
 from builder.registry.repository import Manifest, Repository, fallback_tag
 from builder.registry.upload import Uploader
 from builder.workspace import Workspace, open_workspace
+from tests.integration.foreign import registry_tools
 from tests.integration.test_build import SITE, make_workspace, sparkyard
 from tests.integration.test_push_direct import registry
 from tests.unit.fake_repository import a_layer
@@ -120,6 +120,19 @@ class Shop:
     def blob_file(self, digest: str) -> Path:
         name = digest.removeprefix("sha256:")
         return self.data / "docker/registry/v2/blobs/sha256" / name[:2] / name / "data"
+
+
+@pytest.fixture(scope="module")
+def unpacked_tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    cache = open_workspace(Path(__file__).parents[2] / "matrix.toml", make_cache=True).cache
+    return registry_tools(cache, tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture
+def tools(unpacked_tools: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put cosign, oras and skopeo into the path."""
+    for name, value in unpacked_tools.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -300,7 +313,7 @@ def test_diff_says_what_an_update_changes_and_costs(
     assert "in 1 of 3 layers" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(shutil.which("skopeo") is None, reason="skopeo is not installed")
+@pytest.mark.usefixtures("tools")
 def test_skopeo_reads_the_list_of_referrers(shop: Shop) -> None:
     image = shop.ship("1.0")
     done = subprocess.run(
@@ -311,7 +324,7 @@ def test_skopeo_reads_the_list_of_referrers(shop: Shop) -> None:
     assert {RECORD_TYPE, SBOM_TYPE} <= kinds
 
 
-@pytest.mark.skipif(shutil.which("oras") is None, reason="oras is not installed")
+@pytest.mark.usefixtures("tools")
 def test_oras_finds_what_is_attached(shop: Shop) -> None:
     image = shop.ship("1.0")
     done = subprocess.run(["oras", "discover", "--plain-http", "--format", "json",
@@ -321,7 +334,7 @@ def test_oras_finds_what_is_attached(shop: Shop) -> None:
         one["artifactType"] for one in json.loads(done.stdout)["manifests"]}
 
 
-@pytest.mark.skipif(shutil.which("cosign") is None, reason="cosign is not installed")
+@pytest.mark.usefixtures("tools")
 def test_a_wrong_signer_is_named(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                  capsys: pytest.CaptureFixture[str]) -> None:
     image = shop.ship("1.0")

@@ -164,6 +164,6 @@ def test_a_plan_goes_on_where_a_patch_cannot_be_had(
     at.declare(file="own.diff")
     refresh(at)
     (at.matrix.parent / "own.diff").unlink()
-    monkeypatch.setattr("builder.engine.client.Engine.connect", lambda *_: None)
+    monkeypatch.setattr("builder.engine.client.Engine.connect", lambda *_, **__: None)
     assert run(["--matrix", str(at.matrix), "plan", "--engine"]) == 0
     assert "probe" in capsys.readouterr().out
