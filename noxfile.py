@@ -87,6 +87,7 @@ for _name, _help in {
     "pin": "Write the version that bisect found good into a recipe (-- RECIPE).",
     "bench": "Measure token rates (-- CELL --quick --baseline RECORD).",
     "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
+    "site": "Make the public page: which model runs on which image (-- --output DIR).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
     "promote": "Move tags to images that passed (-- CELL…, -- CELL --log).",
     "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",

@@ -32,6 +32,7 @@ COMMANDS = (
     "pin",
     "bench",
     "report",
+    "site",
     "push",
     "promote",
     "rollback",

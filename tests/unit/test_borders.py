@@ -67,6 +67,7 @@ ORDER = (
     "bench",
     "promotion",
     "report",
+    "site",
     "host",
     "plan",
     "direct_push",
