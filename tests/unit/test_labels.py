@@ -17,7 +17,8 @@ def test_published_images_are_found_again_by_these_names() -> None:
         "LOCK": "org.sparkyard.lock", "STATUS": "org.sparkyard.status",
         "PATCHES": "org.sparkyard.patches", "PATCHED": "org.sparkyard.patched.",
         "NCCL": "org.sparkyard.nccl.sha256", "VERSION": "org.sparkyard.version.",
-        "RUN": "org.sparkyard.run", "SERVE": "org.sparkyard.serve."}
+        "RUN": "org.sparkyard.run", "SERVE": "org.sparkyard.serve.",
+        "SAMPLE": "org.sparkyard.sample"}
 
 
 def test_no_label_is_inside_the_name_space_of_another() -> None:
