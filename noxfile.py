@@ -23,6 +23,12 @@ ROOT = Path(__file__).parent
 ENVIRONMENT = ROOT / ".nox" / "sparkyard"
 STAMP = ENVIRONMENT / "made-from"
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
+WORKFLOWS = ".github/workflows"
+CHECKS = (  # of workflows: their schema, what is unsafe, what would fail when it runs; all offline
+    ("check-jsonschema", "--builtin-schema", "vendor.github-workflows"),
+    ("zizmor", "--offline", "--no-config", "--no-progress"),
+    ("jactionlint", "--profile", "correctness", "--shellcheck="),
+)
 CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
@@ -158,14 +164,19 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
-    """Ruff and mypy."""
+    """Ruff, mypy, and three tools that read the workflows."""
     run(session, "ruff", "check", ".")
     run(session, "mypy")
+    for program, *words in CHECKS:
+        run(session, program, *words, *map(str, sorted((ROOT / WORKFLOWS).glob("*.yml"))))
 
 
 @nox.session(python=False, default=False)
 def propose(session: nox.Session) -> None:
-    """Put changed locks on a branch and open a pull request (-- CELL…); needs gh."""
+    """Put changed locks on a branch and open a pull request (-- CELL…); needs gh.
+
+    The push asks gh for a credential where git has none, so that no checkout needs to keep one.
+    """
     cells = " ".join(session.posargs) or "all cells"
     branch = f"locks/{'-'.join(session.posargs) or 'all'}"
     changed = session.run("git", "status", "--porcelain", "locks", external=True, silent=True)
@@ -176,7 +187,8 @@ def propose(session: nox.Session) -> None:
     session.run("git", "add", "locks", external=True)
     session.run("git", "-c", "user.name=sparkyard", "-c", "user.email=sparkyard@localhost",
                 "commit", "-m", f"Locks: newer wheels for {cells}", external=True)
-    session.run("git", "push", "--force", "origin", branch, external=True)
+    session.run("git", "-c", "credential.helper=!gh auth git-credential", "push", "--force",
+                "origin", branch, external=True)
     session.run("gh", "pr", "create", "--head", branch, "--title", f"Locks: {cells}", "--body",
                 "Made by the nightly run; the image built from it passed its smoke test.",
                 external=True, success_codes=[0, 1])  # 1: the request is open already

@@ -35,8 +35,9 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--schema", action="store_true",
                         help="the JSON Schema of the matrix instead, for editors")
     parser.add_argument("--cells-to", type=Path, metavar="FILE",
-                        help="also append cells=<JSON list of the ids that can be built> to FILE, "
-                             "which is how a CI job hands them to the next")
+                        help="also append cells=<JSON list of the ids that can be built> and "
+                             "platforms=<JSON object of their platforms> to FILE, which is how a "
+                             "CI job hands them to the next")
     parser.set_defaults(execute=execute)
 
 
@@ -53,7 +54,7 @@ def execute(args: argparse.Namespace) -> int:
     is_built = _asking_the_engine(workspace, bases) if args.engine else None
     plans = plan_cells(cells, workspace.locks, workspace.cache, bases.standings, is_built)
     if args.cells_to:
-        _hand_on(args.cells_to, buildable(plans))
+        _hand_on(args.cells_to, plans)
     if args.json:
         console.document(document(plans))
     else:
@@ -106,10 +107,12 @@ def _size(count: int | None) -> str:
     return "" if count is None else console.size(count)
 
 
-def _hand_on(path: Path, ids: Sequence[str]) -> None:
+def _hand_on(path: Path, plans: Sequence[CellPlan]) -> None:
+    ids = buildable(plans)
+    platforms = {plan.id: plan.platform for plan in plans if plan.id in ids}
     try:
         with path.open("a", encoding="utf-8") as file:
-            file.write(f"cells={json.dumps(ids)}\n")
+            file.write(f"cells={json.dumps(ids)}\nplatforms={json.dumps(platforms)}\n")
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror}", where=str(path),
                          next_step="name a file of yours") from error

@@ -46,6 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--model", type=Path, metavar="DIR",
                         help="use the checkpoint in this folder, not the recipe's")
     parser.add_argument("--image", metavar="REF", help="test this image, not the cell's own")
+    parser.add_argument("--pull", action="store_true",
+                        help="pull the image of --image first; its record then names the digest "
+                             "in the registry")
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="also write the record to this file (- for standard output)")
     parser.add_argument("--junit", type=Path, metavar="FILE",
@@ -65,6 +68,9 @@ def execute(options: argparse.Namespace) -> int:
     check_pin(recipe, cell, lock)
     engine = Engine.connect()
     reference = options.image or local_name(workspace.registry, cell)
+    if options.pull:
+        console.info(f"pulling {reference}")
+        engine.pull(reference, cell.platform)
     level = ("2x2" if options.nodes else
              options.level or default_level(cell, engine.info.platform))
     run = Run(workspace, engine, cell, lock, level, recipe,
@@ -83,7 +89,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def refuse_level(cell: Cell, options: argparse.Namespace) -> None:
-    """Raise UsageError for a level that the cell cannot run."""
+    """Raise UsageError for a level that the cell cannot run, or a pull without an image."""
+    if options.pull and not options.image:
+        raise UsageError("the cell's own image is built, not pulled", where="--pull",
+                         next_step="name the image to pull: --image REF, or leave --pull out")
     if options.level == "1b" and cell.is_cuda:
         raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
                          where="--level 1b", next_step="use --level 1a, or on a host with a GPU "
@@ -152,7 +161,7 @@ def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) ->
     build = f"run {command('build', lock.cell)}"
     if image is None:
         raise EngineError("the engine has no such image", where=reference,
-                          next_step="pull or load it, or leave --image out" if foreign else build)
+                          next_step="add --pull, or load it" if foreign else build)
     if not foreign and image.labels.get(label.LOCK) != lock.digest:
         raise LockError("the image was not built from the current lock", where=reference,
                         next_step=f"{build}, or test the image as it is with --image REF")

@@ -1,17 +1,23 @@
-"""CI: actions pinned by commit, every nightly step one nox call, and no moving tag."""
+"""CI: actions pinned by commit, every step one call, few rights, and no secret for a fork."""
 
 from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import noxfile
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
 
 
 def jobs(path: Path) -> dict[str, Any]:
@@ -23,8 +29,8 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in jobs(path).values() for step in job["steps"]]
 
 
-def test_both_workflows_are_there() -> None:
-    assert {path.name for path in FILES} >= {"ci.yml", "nightly.yml"}
+def test_the_workflows_are_there() -> None:
+    assert {path.name for path in FILES} == {"ci.yml", "nightly.yml", "promote.yml", "rollback.yml"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -49,25 +55,26 @@ def test_every_job_has_a_limit_and_few_permissions(path: Path) -> None:
     assert all(0 < job["timeout-minutes"] <= 180 for job in jobs(path).values())
 
 
-def test_every_nightly_step_is_one_nox_call_of_a_session_that_exists() -> None:
-    calls = [step["run"] for step in steps(ROOT / ".github" / "workflows" / "nightly.yml")
-             if "run" in step]
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_step_is_one_call_of_a_session_that_exists(path: Path) -> None:
+    calls = [step["run"] for step in steps(path) if "run" in step]
     sessions = re.findall(r'^    "(\w+)": "|^def (\w+)\(session', (ROOT / "noxfile.py").read_text(
         encoding="utf-8"), flags=re.MULTILINE)
     known = {name for pair in sessions for name in pair if name}
+    assert calls
     for call in calls:
         match = re.fullmatch(r"\./nox -s (\w+)( -- [^;&|\n]+)?", call)
-        assert match, call
-        assert match[1] in known
-    order = [call.split()[2] for call in calls]
-    assert order == ["plan", "lock", "gate", "build", "smoke", "report", "report", "push",
-                     "propose"]
+        assert call == ".ci/run" or (match and match[1] in known), call
+
+
+def test_the_night_is_the_call_that_a_laptop_makes() -> None:
+    calls = [step["run"] for step in steps(NIGHTLY) if "run" in step]
+    assert [call.split()[2] for call in calls] == ["plan", "nightly", "gate", "propose"]
+    assert './nox -s nightly -- "$CELL" --issues github' in calls
 
 
 def test_nightly_puts_the_gates_findings_on_the_code_scanning_page() -> None:
-    job = jobs(ROOT / ".github" / "workflows" / "nightly.yml")["cell"]
-    assert job["permissions"] == {"contents": "write", "pull-requests": "write",
-                                  "security-events": "write"}
+    job = jobs(NIGHTLY)["cell"]
     gate, upload = next(pair for pair in itertools.pairwise(job["steps"])
                         if "-s gate" in pair[0].get("run", ""))
     assert upload["uses"].startswith("github/codeql-action/upload-sarif@")
@@ -79,12 +86,70 @@ def test_nightly_puts_the_gates_findings_on_the_code_scanning_page() -> None:
     assert "!cancelled()" in upload["if"]  # the gate's own no is what the page is for
 
 
-def test_nightly_moves_no_tag() -> None:
-    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
-    assert "schedule:" in text
-    assert not re.search(r"-s (promote|publish)|:latest\b|imagetools|docker tag", text)
+def test_what_builds_and_runs_images_may_not_write_to_the_repository() -> None:
+    rights = {name: job.get("permissions", {}) for path in FILES
+              for name, job in jobs(path).items()}
+    assert rights["cell"] == {"contents": "read", "issues": "write", "security-events": "write"}
+    assert rights["propose"] == {"contents": "write", "pull-requests": "write"}
+    assert not any(rights[name] for name in rights if name not in ("cell", "propose"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_secret_is_within_a_forks_reach(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    triggers = yaml.safe_load(text)[True]  # YAML 1.1 reads the key "on" as true
+    assert "secrets." not in text
+    assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(triggers)
+    if "pull_request" in triggers:
+        assert "github.token" not in text
+        for job in jobs(path).values():
+            assert job["runs-on"].startswith("${{ github.event.pull_request.head.repo.fork && ")
+    assert all(step["with"]["persist-credentials"] is False for step in steps(path)
+               if "checkout@" in step.get("uses", ""))
 
 
 def test_runner_labels_come_from_configuration() -> None:
-    for path in FILES:
-        assert all("vars.SPARKYARD" in job["runs-on"] for job in jobs(path).values())
+    labels = {name: job["runs-on"] for path in FILES for name, job in jobs(path).items()}
+    for name in ("ci", "cell", "promote", "rollback"):
+        assert "vars.SPARKYARD" in labels[name]
+    assert "fromJSON(vars.SPARKYARD_RUNNERS || '{}')[matrix.cell]" in labels["cell"]
+
+
+def test_the_operators_page_names_every_variable() -> None:
+    page = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+    used = {name for path in FILES
+            for name in re.findall(r"vars\.(\w+)", path.read_text(encoding="utf-8"))}
+    assert used
+    assert all(f"`{name}`" in page for name in used)
+
+
+def check(program: str, words: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of the tools that the lint session runs, as it stands beside this Python."""
+    return subprocess.run([Path(sys.executable).with_name(program), *words, path], text=True,
+                          capture_output=True, timeout=120)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("tool", noxfile.CHECKS, ids=lambda tool: tool[0])
+def test_the_tools_find_nothing_in_ours(tool: tuple[str, ...], path: Path) -> None:
+    done = check(tool[0], tool[1:], path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+PLANTED = {  # what each tool is there for, put into the real file
+    "check-jsonschema": ("timeout-minutes: 60", "timeout-minuts: 60", "timeout-minuts"),
+    "zizmor": ("- run: .ci/run", "- run: echo ${{ github.head_ref }}", "template-injection"),
+    "jactionlint": ("- run: .ci/run", "- run: echo ${{ steps.plan.outputs.cells }}", "plan")}
+
+
+@pytest.mark.parametrize("tool", noxfile.CHECKS, ids=lambda tool: tool[0])
+def test_each_tool_finds_its_fault(tool: tuple[str, ...], tmp_path: Path) -> None:
+    good, bad, named = PLANTED[tool[0]]
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert good in text
+    path = tmp_path / ".github" / "workflows" / "ci.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text.replace(good, bad), encoding="utf-8")
+    done = check(tool[0], tool[1:], path)
+    assert done.returncode != 0
+    assert named in done.stdout + done.stderr

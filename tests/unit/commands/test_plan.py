@@ -66,7 +66,10 @@ def test_locked_cells_are_handed_on_for_one_job_each(matrix: Path) -> None:
     outputs = matrix.parent / "outputs"
     outputs.write_text("kept=1\n")
     assert cli.run(["--matrix", str(matrix), "plan", "cpu*", "--cells-to", str(outputs)]) == 0
-    kept, cells = outputs.read_text().splitlines()
+    kept, cells, platforms = outputs.read_text().splitlines()
     assert kept == "kept=1"
     assert "cpu" in json.loads(cells.removeprefix("cells="))
+    by_cell = json.loads(platforms.removeprefix("platforms="))
+    assert by_cell["cpu"] == "linux/amd64"
+    assert list(by_cell) == json.loads(cells.removeprefix("cells="))
     assert cli.run(["--matrix", str(matrix), "plan", "--cells-to", str(matrix.parent)]) == 2

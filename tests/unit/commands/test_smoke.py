@@ -53,6 +53,11 @@ def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
     assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err
 
 
+def test_a_pull_needs_the_name_of_an_image(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*MATRIX, "smoke", "cpu", "--pull"]) == 2
+    assert "--image REF" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["tf5", "--nodes", "2"], "needs a GPU for each"),
     (["cpu", "--nodes", "2", "--level", "1a"], "level 1a has no server")])
