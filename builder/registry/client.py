@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, cast
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -65,6 +66,19 @@ class Reply:
         return one_line(redact(text), MESSAGE_CHARS)
 
 
+class Streamed(Protocol):
+    """A body of known length that is made while it is sent, and again for each attempt."""
+
+    def __len__(self) -> int:
+        """Return its bytes."""
+
+    def __iter__(self) -> Iterator[memoryview]:
+        """Yield them."""
+
+
+Body = bytes | Streamed
+
+
 class RegistryFault(Exception):  # noqa: N818 - a fault that may pass, not yet an error
     """The registry did not answer, or answered that it cannot now; asking again may help."""
 
@@ -99,7 +113,7 @@ class Client:
                     self.pause(attempt)
         raise self.given_up(last)
 
-    def once(self, method: str, url: str, *, body: bytes = b"", kind: str = "",
+    def once(self, method: str, url: str, *, body: Body = b"", kind: str = "",
              mounting: str = "", headers: Mapping[str, str] | None = None) -> Reply:
         """Send one request; ``mounting`` names another repository that it reads from.
 
@@ -179,12 +193,12 @@ class Client:
             return (*first, f"repository:{mounting}:pull") if mounting else first
         return (f"repository:{path.partition('/blobs/')[0]}:pull",)
 
-    def _send(self, method: str, url: str, body: bytes, headers: Mapping[str, str],
+    def _send(self, method: str, url: str, body: Body, headers: Mapping[str, str],
               authorization: str) -> Reply:
         sent = {**headers, **({"Authorization": authorization} if authorization else {})}
         try:
             reply = self._session().request(
-                method, url, data=body or None, headers=sent, stream=True,
+                method, url, data=cast(Any, body or None), headers=sent, stream=True,
                 allow_redirects=method in ("GET", "HEAD"), timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
                 auth=lambda request: request)  # or requests takes a login from ~/.netrc
             with reply:

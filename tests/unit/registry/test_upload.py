@@ -52,6 +52,25 @@ def test_a_blob_of_a_file_is_the_file(server: RegistryServer, tmp_path: Path) ->
     assert server.blobs["ns/cpu", BLOB.digest] == DATA
 
 
+def test_a_file_is_sent_through_a_small_buffer(
+        server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload, "READ_BYTES", 300)
+    path = tmp_path / "blob"
+    path.write_bytes(DATA)
+    server.drops = {"PATCH": 4}
+    done = uploader(server, tmp_path).deliver(Blob(BLOB.digest, len(DATA), path))
+    assert done.sent == len(DATA)
+    assert server.blobs["ns/cpu", BLOB.digest] == DATA
+
+
+def test_a_file_that_became_shorter_is_no_blob(server: RegistryServer, tmp_path: Path) -> None:
+    path = tmp_path / "blob"
+    path.write_bytes(DATA[:-1])
+    with pytest.raises(NetworkError, match="the registry cannot be used"):
+        uploader(server, tmp_path).deliver(Blob(BLOB.digest, len(DATA), path))
+    assert server.blobs == {}
+
+
 def test_a_blob_that_is_there_is_not_sent(server: RegistryServer, tmp_path: Path) -> None:
     server.blobs["ns/cpu", BLOB.digest] = DATA
     done = uploader(server, tmp_path, "ns/other").deliver(BLOB)
