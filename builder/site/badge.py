@@ -7,7 +7,7 @@ import re
 from html import escape
 
 from builder.report.view import NOT_GB10
-from builder.site.evidence import Verdict, is_sample
+from builder.site.evidence import Verdict, in_words
 from builder.text import one_line, visible
 
 COLOURS = {"pass": "#0d6637", "fail": "#a11629", "none": "#4f5968"}
@@ -34,12 +34,7 @@ def badge(cell: str, verdict: Verdict) -> str:
 
 def words(verdict: Verdict) -> str:
     """Return the verdict as a badge says it."""
-    if verdict.best is None:
-        return f"{verdict.words}; {NOT_GB10}"
-    said = f"{verdict.words} level {verdict.best.level}"
-    if is_sample(verdict.best):
-        return f"sample: {said}; {NOT_GB10}"
-    return f"{said} on GB10" if verdict.gb10 else f"{said} on {verdict.best.where}; {NOT_GB10}"
+    return in_words(verdict) if verdict.gb10 else f"{in_words(verdict)}; {NOT_GB10}"
 
 
 def file_name(cell: str) -> str:

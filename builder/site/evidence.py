@@ -8,10 +8,11 @@ from typing import Literal
 
 from builder import labels as label
 from builder.record.models import Record
-from builder.report.view import NOT_GB10, versions
+from builder.report.view import versions
 
 LEVELS = ("1a", "1b", "2", "2x2")  # each shows more than the one before
-PLACES = ("unseen", "emulated", "cpu", "gpu", "gb10")
+PLACES = {"unseen": "unseen hardware", "emulated": "emulated CPU", "cpu": "CPU",
+          "gpu": "other GPU", "gb10": "GB10"}  # the best evidence last
 NO_IMAGE = "unknown image"
 NO_MODEL = "no model"
 MANIFEST = "manifest"
@@ -99,13 +100,11 @@ def verdict_of(runs: Iterable[Record]) -> Verdict:
 
 
 def in_words(verdict: Verdict) -> str:
-    """Return a verdict with its level and hardware, and that no GB10 has shown it."""
+    """Return a verdict with the level and the hardware of the best run."""
     if verdict.best is None:
-        return f"{verdict.words}, {NOT_GB10}"
-    said = f"{verdict.words} level {verdict.best.level} on {verdict.best.where}"
-    if is_sample(verdict.best):
-        said += " (sample)"
-    return said if verdict.gb10 else f"{said}, {NOT_GB10}"
+        return verdict.words
+    said = f"{verdict.words} level {verdict.best.level} on {PLACES[verdict.best.where]}"
+    return f"sample: {said}" if is_sample(verdict.best) else said
 
 
 def gather(records: Sequence[Record]) -> dict[str, Evidence]:
@@ -138,4 +137,4 @@ def _images(oldest_first: Sequence[Record]) -> tuple[Tested, ...]:
 
 def _weight(record: Record) -> tuple[bool, int, int, str]:
     level = LEVELS.index(record.level) if record.level in LEVELS else -1
-    return not is_sample(record), PLACES.index(record.where), level, record.started
+    return not is_sample(record), list(PLACES).index(record.where), level, record.started

@@ -21,13 +21,11 @@ from builder.site.badge import badge, file_name
 from builder.site.contents import Contents
 from builder.site.evidence import Evidence, Tested, Verdict, verdict_of
 from builder.site.failures import Failure
-from builder.site.speeds import HEIGHT, WIDTH, Line
+from builder.site.speeds import HEIGHT, Line
 from builder.text import visible
 
 OPEN = 3  # images of a cell that are shown without unfolding
 SHORT = 19  # characters of a digest: sha256: and twelve
-PLACES = {"gb10": "GB10", "gpu": "other GPU", "cpu": "CPU", "emulated": "emulated CPU",
-          "unseen": "unseen hardware"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def _environment() -> Environment:
         css=Markup(_text("page.css")),  # noqa: S704 - the program's own files
         script=Markup(script),  # noqa: S704
         script_hash=Markup(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()),  # noqa: S704
-        PLACES=PLACES, OPEN=OPEN, SHORT=SHORT, WIDTH=WIDTH, HEIGHT=HEIGHT,
+        PLACES=site_evidence.PLACES, OPEN=OPEN, SHORT=SHORT, HEIGHT=HEIGHT,
         NOT_GB10=report_view.NOT_GB10, outcome=_outcome, shown_failures=_worst)
     return environment
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from builder.record.bench import Series
 from builder.record.models import Record
 from builder.site.evidence import is_sample
 
-WIDTH, HEIGHT, EDGE = 640.0, 120.0, 8.0
+WIDTH, MARGIN = 100.0, 1.0  # per cent, so that dots stay round whatever the width
+HEIGHT, EDGE = 120.0, 8.0  # pixels
 
 
 @dataclass(frozen=True)
 class Point:
-    """One benchmark: where it stands in the drawing, and what was measured."""
+    """One benchmark: ``x`` in per cent, the others in pixels, and what was measured."""
 
     x: float
     y: float
@@ -36,9 +38,9 @@ class Line:
     points: tuple[Point, ...]
 
     @property
-    def path(self) -> str:
-        """Return the points as SVG's ``polyline`` wants them."""
-        return " ".join(f"{point.x:.1f},{point.y:.1f}" for point in self.points)
+    def steps(self) -> Iterator[tuple[Point, Point]]:
+        """Return each point with the next one."""
+        return itertools.pairwise(self.points)
 
     @property
     def sample(self) -> bool:
@@ -67,13 +69,13 @@ def decode(record: Record) -> Series | None:
 
 def _line(key: tuple[str, str, str, str], group: Sequence[tuple[Record, Series]]) -> Line:
     top = max(max(series.samples) for _, series in group)
-    step = (WIDTH - 2 * EDGE) / max(len(group) - 1, 1)
+    step = (WIDTH - 2 * MARGIN) / max(len(group) - 1, 1)
 
     def height(value: float) -> float:
         return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * value / top
 
     points = tuple(
-        Point(EDGE + number * step if len(group) > 1 else WIDTH / 2, height(series.mean),
+        Point(MARGIN + number * step if len(group) > 1 else WIDTH / 2, height(series.mean),
               height(min(series.samples)), height(max(series.samples)), record, series)
         for number, (record, series) in enumerate(group))
     return Line(*key, top, points)

@@ -86,6 +86,7 @@ ALLOWED = (
     (NETWORK, MAY_USE_THE_NETWORK),
     ({"python_on_whales"}, re.compile(r"builder\.engine\.client")),
     ({"rich"}, re.compile(r"builder\.(report\.terminal|console)")),
+    ({"jinja2", "markupsafe"}, re.compile(r"builder\.(report\.html|site\.page)")),
 )
 
 

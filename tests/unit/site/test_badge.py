@@ -15,11 +15,11 @@ from builder.site.evidence import verdict_of
 def test_what_a_badge_says() -> None:
     assert words(verdict_of([])) == "no verdict; not verified on GB10"
     assert words(verdict_of([sample(1, "cpu", labels={})])) == (
-        "passed level 2 on cpu; not verified on GB10")
+        "passed level 2 on CPU; not verified on GB10")
     assert words(verdict_of([sample(1, "tf5", labels={})])) == "passed level 2 on GB10"
     assert words(verdict_of([sample(6, "tf5")])) == "failed; not verified on GB10"
     assert words(verdict_of([sample(1, "tf5")])) == (
-        "sample: passed level 2; not verified on GB10")
+        "sample: passed level 2 on GB10; not verified on GB10")
 
 
 @pytest.mark.parametrize("cell", ["cpu", HOSTILE, "", "a" * 500])

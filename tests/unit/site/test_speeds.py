@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from site_samples import bench, sample
 
-from builder.site.speeds import EDGE, HEIGHT, WIDTH, decode, lines
+from builder.site.speeds import EDGE, HEIGHT, MARGIN, WIDTH, decode, lines
 
 
 def test_a_line_runs_from_the_oldest_to_the_newest_within_its_drawing() -> None:
     (line,) = lines([bench(2), bench(0), bench(1)])
     assert [point.record.started[:10] for point in line.points] == [
         "2026-10-23", "2026-10-24", "2026-10-25"]
-    assert (line.points[0].x, line.points[-1].x) == (EDGE, WIDTH - EDGE)
+    assert (line.points[0].x, line.points[-1].x) == (MARGIN, WIDTH - MARGIN)
     assert all(EDGE <= point.high <= point.y <= point.low <= HEIGHT for point in line.points)
     assert line.sample
-    assert len(line.path.split()) == 3
+    assert [(one.x, two.x) for one, two in line.steps] == [(1.0, 50.0), (50.0, 99.0)]
 
 
 def test_one_benchmark_stands_in_the_middle() -> None:
