@@ -103,7 +103,8 @@ def inside(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-@pytest.mark.parametrize(("packages", "allowed"), ALLOWED, ids=("network", "engine", "terminal"))
+@pytest.mark.parametrize(("packages", "allowed"), ALLOWED,
+                         ids=("network", "engine", "terminal", "pages"))
 def test_borders(packages: set[str], allowed: re.Pattern[str]) -> None:
     crossing = {name for name, tree in TREES.items()
                 if any(inside(found, packages) for found in imports(tree))}
