@@ -69,7 +69,7 @@ def test_every_step_is_one_call_of_a_session_that_exists(path: Path) -> None:
 
 def test_the_night_is_the_call_that_a_laptop_makes() -> None:
     calls = [step["run"] for step in steps(NIGHTLY) if "run" in step]
-    assert [call.split()[2] for call in calls] == ["plan", "nightly", "gate", "propose"]
+    assert [call.split()[2] for call in calls] == ["plan", "nightly", "gate", "propose", "site"]
     assert './nox -s nightly -- "$CELL" --issues github' in calls
 
 
@@ -91,7 +91,8 @@ def test_what_builds_and_runs_images_may_not_write_to_the_repository() -> None:
               for name, job in jobs(path).items()}
     assert rights["cell"] == {"contents": "read", "issues": "write", "security-events": "write"}
     assert rights["propose"] == {"contents": "write", "pull-requests": "write"}
-    assert not any(rights[name] for name in rights if name not in ("cell", "propose"))
+    assert rights["deploy"] == {"pages": "write", "id-token": "write"}
+    assert not any(rights[name] for name in rights if name not in ("cell", "propose", "deploy"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
