@@ -25,6 +25,7 @@ from builder.smoke.run import perform
 from builder.workspace import Workspace, open_workspace
 
 TINY = "tiny-gemma4"
+SHORTEST = 2  # minutes of a soak
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,6 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--nodes", type=int, choices=(2,),
                         help="level 2x2: serve from two containers that share the model, and "
                              "lose one of them at the end (cells with a CPU backend)")
+    parser.add_argument("--soak", type=int, metavar="MINUTES",
+                        help="level 2: after the questions, so many minutes of mixed load, to "
+                             "see what gets worse with time (2 or more)")
     parser.add_argument("--recipe", default=TINY,
                         help=f"recipe of the model to serve at level 2 (default: {TINY})")
     parser.add_argument("--model", type=Path, metavar="DIR",
@@ -72,11 +76,12 @@ def execute(options: argparse.Namespace) -> int:
         console.info(f"pulling {reference}")
         engine.pull(reference, cell.platform)
     level = ("2x2" if options.nodes else
+             "2" if options.soak else
              options.level or default_level(cell, engine.info.platform))
     run = Run(workspace, engine, cell, lock, level, recipe,
               _folder(workspace, recipe, level, options.model), reference,
               local_image(engine, reference, lock, foreign=bool(options.image)),
-              foreign=bool(options.image))
+              foreign=bool(options.image), soak=options.soak or 0)
     writer = RecordWriter(records_folder(workspace.cache), start_record(run))
     try:
         with interruptions_recorded(writer):
@@ -97,6 +102,7 @@ def refuse_level(cell: Cell, options: argparse.Namespace) -> None:
         raise UsageError(f"level 1b runs vLLM on a CPU, and {cell.id} is built for a GPU",
                          where="--level 1b", next_step="use --level 1a, or on a host with a GPU "
                          "--level 2")
+    refuse_soak(options)
     if options.nodes and options.level not in (None, "2"):
         raise UsageError(f"two nodes serve a model, and level {options.level} has no server",
                          where="--nodes", next_step="leave --level out")
@@ -105,6 +111,20 @@ def refuse_level(cell: Cell, options: argparse.Namespace) -> None:
                          where="--nodes", next_step="test a cell with a CPU backend, such as cpu; "
                          "two Sparks are started by a launcher: "
                          + command("recipe", "show", "R", "--format", "sparkrun", "--nodes", "2"))
+
+
+def refuse_soak(options: argparse.Namespace) -> None:
+    """Raise UsageError for a soak that no server is there for, or that is too short to judge."""
+    where = f"--soak {options.soak}"
+    if options.soak is not None and options.soak < SHORTEST:
+        raise UsageError("what grows shows only after a warm-up of a minute", where=where,
+                         next_step=f"name {SHORTEST} minutes or more")
+    if options.soak and options.level not in (None, "2"):
+        raise UsageError(f"a soak needs a server, and level {options.level} has none",
+                         where=where, next_step="leave --level out")
+    if options.soak and options.nodes:
+        raise UsageError("a soak is for one server", where=where,
+                         next_step="leave --nodes or --soak out")
 
 
 def write_copy(path: Path | None, text: str) -> None:

@@ -109,12 +109,12 @@ class Client:
             raise Unanswered(f"/metrics lacks {name}")
         return sum(map(float, values))
 
-    def metrics(self, prefix: str = "vllm:") -> dict[str, float]:
+    def metrics(self, prefix: str = "vllm:", timeout: float = TIMEOUT_S) -> dict[str, float]:
         """Return the server's counters by name and labels, without the buckets of histograms.
 
         A gauge of Prometheus may be NaN or endless, which is no number of JSON: it is left out.
         """
-        text = _text(self._send("GET", "/metrics"))
+        text = _text(self._send("GET", "/metrics", timeout=timeout))
         rows = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(prefix))
         counted = {row[0]: _number(row[1]) for row in rows
                    if len(row) == 2 and not BULK.search(row[0])}

@@ -27,6 +27,7 @@ class Run:
     """What a run needs; ``model`` is the folder of the checkpoint, where it is one.
 
     ``image`` is called ``reference``; ``foreign`` is one that need not hold what the lock says.
+    ``soak`` are the minutes of mixed load after the questions of level 2.
     """
 
     workspace: Workspace
@@ -39,6 +40,7 @@ class Run:
     reference: str
     image: ImageFacts
     foreign: bool = False
+    soak: int = 0
 
     @property
     def emulated(self) -> bool:

@@ -27,6 +27,7 @@ from builder.smoke.log_lines import log_checks
 from builder.smoke.models import Observations, Run
 from builder.smoke.probes.run import ask
 from builder.smoke.readiness import Boot
+from builder.smoke.soak.run import soak
 from builder.smoke.template import TEMPLATE, template_check, template_copies
 from builder.smoke.watch import Watch, await_health, still_healthy
 
@@ -48,6 +49,8 @@ def serve_and_ask(run: Run, observed: Observations, on_check: OnCheck) -> None:
         if client:
             on_check(template_check(watch.box, run.recipe, loaded_path(run.recipe)))
             ask(client, run.recipe.capabilities, on_check, lambda: watch.gone(client))
+            if run.soak and not watch.gone(client):
+                soak(watch, client, run.recipe.capabilities, run.soak, on_check)
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
                 with suppress(Unanswered):  # counters are no check: the probes judge them

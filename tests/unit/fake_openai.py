@@ -25,6 +25,9 @@ GENERAL = {
     "List everything you see": "A house and a tree on grass; the sun in a blue sky.",
     "colour and the shape": "1. A red circle. 2. A blue square. 3. A green triangle.",
     "in one sentence": "It is plain white.",
+    "handbook of sailing": " ".join(
+        f"Section {number} is about rope {number * 7}, knot {number * 11} and sail {number * 13}."
+        for number in range(1, 101)),
 }
 PNG = b"\x89PNG\r\n"
 LOOP = ("search_web", {"query": "population of Paris", "max_results": 1}), (
@@ -42,6 +45,7 @@ class Fake:
         self.status: Callable[[int], int] = lambda number: 200
         self.logprob: float | None = -0.1
         self.sees = False
+        self.counts = False  # a token for each character of an answer, and not eight at most
         self.cut = self.leaks = self.lenient = self.frozen = self.endless = False
         self.finish = ""
         self.health = 200
@@ -154,7 +158,8 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, message: Message, body: dict[str, Any]) -> None:
         fake, finish = self.fake, self.fake.finish or (
             "tool_calls" if message.get("tool_calls") else "stop")
-        usage = {"completion_tokens": min(8, body["max_tokens"]),
+        tokens = max(1, len(message.get("content") or "")) if fake.counts else 8
+        usage = {"completion_tokens": min(tokens, body["max_tokens"]),
                  "prompt_tokens": len(words(body))}
         with fake.lock:
             if not fake.frozen:

@@ -55,11 +55,11 @@ def run(client: Client, case: Case) -> Check:
 def _run(client: Client, case: Case) -> tuple[Check, bool]:
     """Return the check, and whether the question was never answered in time."""
     started = time.monotonic()
-    first = _try(client, case)
+    first = attempt(lambda: probe(client, case))
     status, hangs = Status.PASS, False
     detail = f"{first.answer[:200]!r}"
     if first.problem:
-        again = _try(client, case)
+        again = attempt(lambda: probe(client, case))
         status = Status.FAIL if again.problem else Status.FLAKY
         hangs = first.timed_out and again.timed_out
         detail += (f"; {first.problem}; asked again: "
@@ -69,9 +69,10 @@ def _run(client: Client, case: Case) -> tuple[Check, bool]:
                  request=json.dumps(plain(case, client.model), ensure_ascii=False)), hangs
 
 
-def _try(client: Client, case: Case) -> ProbeResult:
+def attempt(ask: Callable[[], ProbeResult]) -> ProbeResult:
+    """Ask once; what the server answers instead of an answer is a problem, not an exception."""
     try:
-        return probe(client, case)
+        return ask()
     except Unanswered as error:
         return ProbeResult("", str(error), timed_out=error.timed_out)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:

@@ -1,0 +1,94 @@
+"""Servers that get worse with time, each found and timed; a minute of the soak is two seconds here.
+
+A server that poses as vLLM's stands in for it (``tests/fixtures/posing``): it really allocates what
+it leaks, really leaves requests open, and really answers something else.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from builder.engine.client import Engine, RunSpec
+from builder.recipes.launch import PORT
+from builder.recipes.models import Capabilities
+from builder.record.check import Check, Status
+from builder.smoke.client import Client
+from builder.smoke.container_end import running
+from builder.smoke.log import Log
+from builder.smoke.readiness import Boot
+from builder.smoke.soak.run import GOES_ON, IDLE, MEMORY, soak
+from builder.smoke.watch import Watch, await_health
+from tests.integration.test_smoke_faults import image
+
+pytestmark = pytest.mark.engine
+__all__ = ["image"]  # the fixture
+
+TINY = Capabilities(general=False, tools=True, reasoning=True)
+SHORT, LONG = "soak: short answers", "soak: long answers"
+MINUTE = re.compile(r"from minute (\d+\.\d) on")
+
+
+def soaked(image: str, minutes: float = 3, **faults: int) -> dict[str, Check]:
+    """Soak a server with these faults; return its checks by their names."""
+    environment = {f"POSING_{name}": str(value) for name, value in faults.items()}
+    spec = RunSpec(image, ("python", "-m", "vllm.entrypoints.openai.api_server", "--port",
+                           str(PORT)), env={"POSING_PAUSE": "0.05", **environment}, ports=(PORT,))
+    told: list[Check] = []
+    with running(Engine.connect(), spec) as (box, events):
+        watch = Watch(box, events, Log(box), Boot())
+        assert watch.boot().status is Status.PASS
+        client = Client(box.published_port(PORT), "tiny")
+        await_health(client, 10)
+        soak(watch, client, TINY, minutes, told.append, minute_s=2.0)
+    return {check.check: check for check in told}
+
+
+def red(checks: dict[str, Check]) -> set[str]:
+    return {name for name, check in checks.items() if check.status is Status.FAIL}
+
+
+def minute(check: Check) -> float:
+    found = MINUTE.match(check.detail)
+    assert found, check
+    return float(found[1])
+
+
+def test_a_sound_server_passes(image: str) -> None:
+    checks = soaked(image, 5)
+    assert {check.status for check in checks.values()} == {Status.PASS}, checks
+    assert {GOES_ON, IDLE, MEMORY, SHORT, LONG} <= set(checks)
+
+
+def test_a_server_that_leaks_is_found_and_timed(image: str) -> None:
+    checks = soaked(image, 6, LEAKS=400_000)
+    assert red(checks) == {MEMORY}, checks
+    assert minute(checks[MEMORY]) >= 1
+    assert "goes on growing" in checks[MEMORY].detail
+
+
+def test_a_server_that_freezes_behind_a_green_health_is_found_and_timed(image: str) -> None:
+    checks = soaked(image, 1000, FREEZES=200)
+    assert red(checks) == {GOES_ON}, checks
+    found = checks[GOES_ON]
+    assert minute(found) > 0
+    assert "no token is read or written" in found.detail
+    assert "/health answers 200" in found.detail
+
+
+def test_answers_that_decay_after_so_many_requests_are_found_and_timed(image: str) -> None:
+    checks = soaked(image, DECAYS=150)
+    assert SHORT in red(checks), checks
+    assert MEMORY not in red(checks)
+    found = checks[SHORT]
+    assert minute(found) > 0
+    answers = re.search(r"after (\d+) answers", found.detail)
+    assert answers
+    assert 100 <= int(answers[1]) <= 150
+
+
+def test_answers_that_decay_after_a_thousand_tokens_are_found_and_timed(image: str) -> None:
+    checks = soaked(image, LOOPS=1000)
+    assert red(checks) == {LONG}, checks
+    assert re.search(r"after about \d+ of 1400 tokens: .*loop", checks[LONG].detail)
