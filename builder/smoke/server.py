@@ -27,6 +27,7 @@ from builder.smoke.log_lines import log_checks
 from builder.smoke.models import Observations, Run
 from builder.smoke.probes.run import ask
 from builder.smoke.readiness import Boot
+from builder.smoke.soak.rules import patient
 from builder.smoke.soak.run import soak
 from builder.smoke.template import TEMPLATE, template_check, template_copies
 from builder.smoke.watch import Watch, await_health, still_healthy
@@ -50,7 +51,8 @@ def serve_and_ask(run: Run, observed: Observations, on_check: OnCheck) -> None:
             on_check(template_check(watch.box, run.recipe, loaded_path(run.recipe)))
             ask(client, run.recipe.capabilities, on_check, lambda: watch.gone(client))
             if run.soak and not watch.gone(client):
-                soak(watch, client, run.recipe.capabilities, run.soak, on_check)
+                soak(watch, client, run.recipe.capabilities, run.soak, on_check,
+                     limits=patient(10.0 if run.emulated else 1.0))
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
                 with suppress(Unanswered):  # counters are no check: the probes judge them

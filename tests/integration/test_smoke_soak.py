@@ -1,4 +1,4 @@
-"""Servers that get worse with time, each found and timed; a minute of the soak is two seconds here.
+"""Servers that get worse with time, each found and timed; a minute of the soak is three seconds here.
 
 A server that poses as vLLM's stands in for it (``tests/fixtures/posing``): it really allocates what
 it leaks, really leaves requests open, and really answers something else.
@@ -30,7 +30,7 @@ SHORT, LONG = "soak: short answers", "soak: long answers"
 MINUTE = re.compile(r"from minute (\d+\.\d) on")
 
 
-def soaked(image: str, minutes: float = 3, **faults: int) -> dict[str, Check]:
+def soaked(image: str, minutes: float = 2, **faults: int) -> dict[str, Check]:
     """Soak a server with these faults; return its checks by their names."""
     environment = {f"POSING_{name}": str(value) for name, value in faults.items()}
     spec = RunSpec(image, ("python", "-m", "vllm.entrypoints.openai.api_server", "--port",
@@ -41,7 +41,7 @@ def soaked(image: str, minutes: float = 3, **faults: int) -> dict[str, Check]:
         assert watch.boot().status is Status.PASS
         client = Client(box.published_port(PORT), "tiny")
         await_health(client, 10)
-        soak(watch, client, TINY, minutes, told.append, minute_s=2.0)
+        soak(watch, client, TINY, minutes, told.append, minute_s=3.0)
     return {check.check: check for check in told}
 
 
@@ -56,13 +56,13 @@ def minute(check: Check) -> float:
 
 
 def test_a_sound_server_passes(image: str) -> None:
-    checks = soaked(image, 5)
+    checks = soaked(image, 4)
     assert {check.status for check in checks.values()} == {Status.PASS}, checks
     assert {GOES_ON, IDLE, MEMORY, SHORT, LONG} <= set(checks)
 
 
 def test_a_server_that_leaks_is_found_and_timed(image: str) -> None:
-    checks = soaked(image, 6, LEAKS=400_000)
+    checks = soaked(image, 5, LEAKS=400_000)
     assert red(checks) == {MEMORY}, checks
     assert minute(checks[MEMORY]) >= 1
     assert "goes on growing" in checks[MEMORY].detail

@@ -16,6 +16,7 @@ from builder.doctor import judging
 from builder.gate import explain, jit, policy
 from builder.gate import rules as gate_rules
 from builder.lean import rules as lean_rules
+from builder.smoke.soak import rules as soak_rules
 
 BUILDER = Path(__file__).parents[2] / "builder"
 READERS: dict[str, Callable[[], Sized]] = {
@@ -24,6 +25,7 @@ READERS: dict[str, Callable[[], Sized]] = {
     "gate/rules.toml": lambda: gate_rules.rules.__wrapped__().after,
     "gate/explain.toml": lambda: explain.explanations.__wrapped__(),
     "lean/rules.toml": lambda: lean_rules.rules.__wrapped__().leave_out,
+    "smoke/soak/rules.toml": lambda: soak_rules.rules.__wrapped__().model_dump(),
     "doctor/rules.toml": lambda: judging.rules.__wrapped__(),
     "diagnosis/issues": lambda: catalogue.load.__wrapped__().issues,
 }

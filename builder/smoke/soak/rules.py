@@ -53,3 +53,11 @@ def rules() -> Rules:
     """Read the limits; the file is part of the package and tested with it."""
     text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
     return Rules.model_validate(tomli.loads(text))
+
+
+def patient(factor: float) -> Rules:
+    """Return the limits for a server that is so many times as slow, as an emulated one is."""
+    found = rules()
+    slow = {name: limit.model_copy(update={"value": limit.value * factor})
+            for name, limit in (("frozen", found.frozen), ("idle", found.idle))}
+    return found.model_copy(update=slow)

@@ -123,13 +123,13 @@ class Soak:
     def _goes_on(self) -> Check:
         said = (f"{self.load.answered} answers and {self._written():,.0f} tokens in "
                 f"{self.minute():.1f} minutes")
-        return _check(GOES_ON, self.stopped, said)
+        return _check(GOES_ON, self.stopped, said, self.minute() * self._minute_s)
 
     def _idle(self) -> Check:
         if not self.pauses:
             return Check(check=IDLE, status=Status.NOT_APPLICABLE, detail="there was no pause")
-        return _check(IDLE, self.held, f"in {self.pauses} pauses no request was left and no KV "
-                                       "cache was held")
+        return _check(IDLE, self.held, f"no request was left and no KV cache was held; pauses: "
+                                       f"{self.pauses}")
 
     def _memory(self) -> Check:
         points = [(one.minute, float(one.memory)) for one in self.samples if one.memory]
@@ -143,6 +143,6 @@ class Soak:
                       f"it: {slope(kept) / 1e6:+.2f} MB a minute")
 
 
-def _check(name: str, fault: Fault | None, detail: str) -> Check:
+def _check(name: str, fault: Fault | None, detail: str, seconds: float = 0.0) -> Check:
     return Check(check=name, status=Status.FAIL if fault else Status.PASS,
-                 detail=str(fault) if fault else detail)
+                 detail=str(fault) if fault else detail, seconds=seconds)

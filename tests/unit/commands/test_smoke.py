@@ -67,6 +67,16 @@ def test_two_nodes_that_cannot_serve_here_are_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("words", "said"), [
+    (["--soak", "1"], "name 2 minutes or more"),
+    (["--soak", "5", "--level", "1b"], "level 1b has none"),
+    (["--soak", "5", "--nodes", "2"], "a soak is for one server")])
+def test_a_soak_that_cannot_be_is_refused(
+        words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*MATRIX, "smoke", "cpu", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 class OneImage(Engine):
     """An engine that has one image, or none."""
 

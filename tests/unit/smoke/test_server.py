@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +18,7 @@ from builder.errors import EngineError
 from builder.locking.lock import read_lock
 from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
-from builder.smoke import container_end, watch
+from builder.smoke import container_end, server, watch
 from builder.smoke.models import Observations, Run
 from builder.smoke.probes.run import UNASKED
 from builder.smoke.server import serve_and_ask, slow_boot, start_server
@@ -123,6 +124,17 @@ def test_a_healthy_server_is_asked_everything(fake: tuple[int, Fake]) -> None:
     assert observed.phases
     assert observed.log[-1] == "the last line comes when the container is gone"
     assert UNASKED not in by_name
+
+
+def test_a_soak_comes_after_the_questions_of_a_server_that_lives(
+        fake: tuple[int, Fake], monkeypatch: pytest.MonkeyPatch) -> None:
+    minutes: list[float] = []
+    monkeypatch.setattr(server, "soak", lambda *words, **_: minutes.append(words[3]))
+    run = replace(a_run(OneEngine(fake[0], list(HEALTHY))), soak=7)
+    serve_and_ask(run, Observations(), lambda check: None)
+    fake[1].health = 500
+    serve_and_ask(run, Observations(), lambda check: None)
+    assert minutes == [7]
 
 
 def test_a_server_that_does_not_come_up_is_not_asked(fake: tuple[int, Fake]) -> None:

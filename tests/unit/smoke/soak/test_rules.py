@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builder.smoke.soak.rules import rules
+from builder.smoke.soak.rules import patient, rules
 
 
 def test_every_limit_has_its_reason() -> None:
@@ -11,3 +11,8 @@ def test_every_limit_has_its_reason() -> None:
     assert found.leak.warm_up_share.value < 1
     assert len(found.leak.slope.reason) > 10
     assert found.long.tokens.value == 12_000
+
+
+def test_a_slow_server_is_given_more_time_and_no_more_memory() -> None:
+    assert patient(10).frozen.value == 10 * rules().frozen.value
+    assert patient(10).leak == rules().leak
