@@ -1,4 +1,4 @@
-"""Servers that get worse with time, each found and timed; a minute of the soak is three seconds here.
+"""Servers that get worse with time, each found and timed; a minute is three seconds here.
 
 A server that poses as vLLM's stands in for it (``tests/fixtures/posing``): it really allocates what
 it leaks, really leaves requests open, and really answers something else.
