@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from site_samples import kept, sample
 
 from builder import cli
 from builder.errors import NetworkError
+from builder.matrix.cells import Cell
+from builder.promotion.log import State
 from builder.record.models import records_folder
 
 ROOT = Path(__file__).parents[3]
@@ -53,6 +56,21 @@ def test_what_cannot_be_used_is_refused(cache: Path, tmp_path: Path,
     assert cli.run(["site", "--output", str(tmp_path / "page"), "--records",
                     str(tmp_path / "none")]) == 2
     assert not (tmp_path / "page").exists()
+
+
+def test_the_moving_tags_that_the_registry_has_are_shown(
+        cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tag(name: str, digest: str) -> SimpleNamespace:
+        return SimpleNamespace(tag=name, state=lambda: State(digest, ()))
+
+    def tags(cell: Cell, _: str) -> SimpleNamespace:
+        return SimpleNamespace(all=lambda: [tag(cell.id, ""),
+                                            tag(f"{cell.id}-unverified", "sha256:" + "7" * 64)])
+    monkeypatch.setattr("builder.commands.site.tags_of", tags)
+    text = made(tmp_path, "--tags")
+    assert "tag tf5-unverified" in text
+    assert "tag tf5<" not in text, "this one is not there yet"
+    assert "sha256:777777777777" in text
 
 
 def test_a_registry_that_does_not_answer_costs_only_the_tags(
