@@ -1,14 +1,17 @@
-"""Our push beside the engine's: ``python -m benchmarks.push [CELL]``.
+"""Our push beside the engine's: ``python -m benchmarks.push [CELL] [--pull]``.
 
 CELL (default ``cpu``, built before) goes to a fresh registry of Debian's each time, on this
 machine's disk, in one run: by the engine, by ``push --direct`` with nothing compressed yet, again
 with everything compressed, and once more with everything in the registry. Beside them stands the
-time to write the compressed bytes to the same disk and flush them. Pushes of the engine need the
-image under the registry's name, which is removed afterwards.
+time to write the compressed bytes to the same disk and flush them, and what a client costs that
+does nothing but send them: ``curl -T``, four at once. With ``--pull`` the engine then pulls the
+image with zstd and with gzip; nothing of the first pull is left for the second. Pushes of the
+engine need the image under the registry's name, which is removed afterwards.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -18,8 +21,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -72,13 +77,14 @@ def names_at(host: str, cell: str) -> Iterator[str]:
         subprocess.run(["docker", "rmi", *names.values()], check=True, capture_output=True)
 
 
-def direct(host: str, cell: str, cache: Path) -> dict[str, float]:
+def direct(host: str, cell: str, cache: Path, method: str = "zstd") -> dict[str, Any]:
     """Push with ``--direct``; return its own figures and the seconds of the whole command."""
     started = time.perf_counter()
     said = subprocess.run(
-        [sys.executable, "-m", "builder", "push", cell, "--direct", "--json"], cwd=ROOT, check=True,
-        capture_output=True, text=True, env={**os.environ, "SPARKYARD_CACHE": str(cache),
-                                             "SPARKYARD_REGISTRY": f"{host}/sparkyard"}).stdout
+        [sys.executable, "-m", "builder", "push", cell, "--direct", "--json",
+         "--compression", method], cwd=ROOT, check=True, capture_output=True, text=True,
+        env={**os.environ, "SPARKYARD_CACHE": str(cache),
+             "SPARKYARD_REGISTRY": f"{host}/sparkyard"}).stdout
     return {**json.loads(said)[0], "wall": time.perf_counter() - started}
 
 
@@ -93,16 +99,57 @@ def written(folder: Path, files: list[Path]) -> float:
     return time.perf_counter() - started
 
 
+def uploaded(host: str, files: list[Path]) -> float:
+    """Return the seconds that curl takes to bring the files into the registry, four at once."""
+    def send(path: Path) -> None:
+        asked = requests.post(f"http://{host}/v2/curl/blobs/uploads/", timeout=60)
+        place = asked.headers["Location"]
+        joint = "&" if "?" in place else "?"
+        said = subprocess.run(
+            ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect:", "-H",
+             "Content-Type: application/octet-stream", "-T", str(path),
+             f"{place}{joint}digest=sha256:{path.stem}"], check=True, capture_output=True)
+        if said.stdout != b"201":
+            raise RuntimeError(f"the registry answered curl with {said.stdout!r}")
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(send, files))
+    return time.perf_counter() - started
+
+
+def pulled(cell: str, cache: Path, folder: Path, method: str) -> str:
+    """Push with this compression, let the engine pull it, and say bytes and seconds."""
+    with registry(folder) as host:
+        with names_at(host, cell):
+            there = direct(host, cell, cache, method)
+        name = f"{there['reference'].rpartition(':')[0]}@{there['digest']}"
+        started = time.perf_counter()
+        subprocess.run(["docker", "pull", "--quiet", name], check=True, capture_output=True)
+        seconds = time.perf_counter() - started
+        subprocess.run(["docker", "rmi", name], check=True, capture_output=True)
+    return f"pull with {method}: {there['size'] / 1e6:.0f} MB in {seconds:.1f} s"
+
+
+def linked_cache(cache: Path, own: Path) -> None:
+    """Make a cache with the layers of another, hashed before, and nothing compressed."""
+    own.mkdir()
+    (own / ".sparkyard-cache").touch()
+    for name in ("layers", "stamps"):
+        # Links, not hard ones: those change the times by which the store knows its files.
+        shutil.copytree(cache / name, own / name, copy_function=os.symlink)
+
+
 def main() -> None:
     """Print the seconds and the ratios that the bars are about."""
-    cell = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-    cache = cache_folder()
+    parser = argparse.ArgumentParser(description="Our push beside the engine's.")
+    parser.add_argument("cell", nargs="?", default="cpu", metavar="CELL")
+    parser.add_argument("--pull", action="store_true", help="also pull, with zstd and with gzip")
+    options = parser.parse_args()
+    cell, cache = options.cell, cache_folder()
     with tempfile.TemporaryDirectory(dir=cache.parent) as name:
         folder, own = Path(name), Path(name, "cache")
-        own.mkdir()
-        (own / ".sparkyard-cache").touch()
-        # Links, not hard ones: those change the times by which the store knows its files.
-        shutil.copytree(cache / "layers", own / "layers", copy_function=os.symlink)
+        linked_cache(cache, own)
         with registry(folder) as host, names_at(host, cell) as tag:
             started = time.perf_counter()
             subprocess.run(["docker", "push", "--quiet", tag], check=True, capture_output=True)
@@ -113,14 +160,28 @@ def main() -> None:
             warm = direct(host, cell, own)
             nothing = direct(host, cell, own)
         files = [path for path in (own / "compressed").iterdir() if path.suffix == ".zst"]
+        with registry(folder) as host:
+            curl = uploaded(host, files)
         (folder / "copies").mkdir()
         disk = written(folder / "copies", files)
-    print(f"{cell}: {warm['sent'] / 1e6:.0f} MB with zstd")
+        shutil.rmtree(folder / "copies")
+        _print(cell, engine, cold, warm, nothing, curl, disk)
+        for method in ("zstd", "gzip") if options.pull else ():
+            print(pulled(cell, own, folder, method), flush=True)
+
+
+def _print(cell: str, engine: float, cold: dict[str, Any], warm: dict[str, Any],
+           nothing: dict[str, Any], curl: float, disk: float) -> None:
+    print(f"{cell}: {warm['sent'] / 1e6:.0f} MB with zstd; load {os.getloadavg()[0]:.1f} on "
+          f"{os.cpu_count()} cores")
     print(f"the engine's push {engine:.1f} s; --direct, cold {cold['wall']:.1f} s; ratio "
           f"{engine / cold['wall']:.1f} (bar: 3)")
-    print(f"--direct, compressed before {warm['wall']:.1f} s; writing the same bytes {disk:.1f} s; "
-          f"ratio {warm['wall'] / disk:.2f} (bar: 1.3)")
-    print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent")
+    print(f"--direct, compressed before {warm['wall']:.1f} s, of which {warm['seconds']:.1f} s are "
+          f"the transfer; curl -T of the same files {curl:.1f} s")
+    print(f"writing the same bytes {disk:.1f} s; ratio of the command {warm['wall'] / disk:.2f}, "
+          f"of the transfer {warm['seconds'] / disk:.2f} (bar: 1.3), of curl {curl / disk:.2f}")
+    print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent",
+          flush=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from builder.files import disk_errors, require_space, write_text
 from builder.limits import SETTINGS_BYTES, read_file
 from builder.removal import remove_file
 from builder.store.content_store import Store
-from builder.store.verification import move_into_place, verified_size
+from builder.store.verification import is_as_hashed, move_into_place, verified_size
 
 FOLDER = "compressed"
 FORMAT = 1  # raise it when the same tar is to become other bytes
@@ -89,7 +89,8 @@ def compress(store: Store, source: Path, diff_id: str, compression: Compression,
              workers: int | None = None) -> CompressedLayer:
     """Return the layer's compressed bytes; make them from the tar ``source`` where missing.
 
-    The tar is hashed while it is read: other bytes than ``diff_id`` says raise UsageError, and
+    The tar is hashed while it is read, unless its stamp says that it is as it was when it was last
+    hashed, both before and afterwards. Other bytes than ``diff_id`` says raise UsageError, and
     nothing is kept. Raises DiskError before or when the disk is full.
     """
     found = find_compressed(store, diff_id, compression)
@@ -98,7 +99,11 @@ def compress(store: Store, source: Path, diff_id: str, compression: Compression,
     require_space(store.root, source.stat().st_size, "for a compressed layer")
     (store.root / FOLDER).mkdir(exist_ok=True)
     with store.temporary("layer") as temporary, disk_errors(store.root, "while compressing"):
-        digest, size = _write(source, temporary, diff_id, compression, workers)
+        stamp = _stamp(store, diff_id)
+        known = is_as_hashed(source, stamp)
+        digest, size, read = _write(source, temporary, compression, workers, hashed=not known)
+        if read != diff_id and not (known and is_as_hashed(source, stamp)):
+            raise _other_bytes(source)
         path = _place(store, digest, compression)
         if verified_size(path, _stamp(store, digest), digest, store.root) == size:
             remove_file(temporary, temporary.parent)
@@ -124,15 +129,16 @@ def blocks_compressed(blocks: Iterable[bytes], compression: Compression,
             yield waiting.popleft().result()
 
 
-def _write(source: Path, target: Path, diff_id: str, compression: Compression,
-           workers: int | None) -> tuple[str, int]:
-    """Compress a file; return digest and size of the result."""
+def _write(source: Path, target: Path, compression: Compression, workers: int | None, *,
+           hashed: bool) -> tuple[str, int, str]:
+    """Compress a file; return the result's digest and size, and what was read's where hashed."""
     before, after, size = hashlib.sha256(), hashlib.sha256(), 0
 
     def blocks() -> Iterator[bytes]:
         with source.open("rb", buffering=0) as stream:
             while block := stream.read(BLOCK_BYTES):
-                before.update(block)
+                if hashed:
+                    before.update(block)
                 yield block
 
     with target.open("wb") as stream:
@@ -140,11 +146,13 @@ def _write(source: Path, target: Path, diff_id: str, compression: Compression,
             after.update(chunk)
             stream.write(chunk)
             size += len(chunk)
-    if before.hexdigest() != diff_id:
-        raise UsageError("a layer's tar does not hold the bytes that its name says",
-                         where=str(source), next_step="run the same command again: the layer is "
-                         "checked, and made again by the next build where it is damaged")
-    return after.hexdigest(), size
+    return after.hexdigest(), size, before.hexdigest() if hashed else ""
+
+
+def _other_bytes(source: Path) -> UsageError:
+    return UsageError("a layer's tar does not hold the bytes that its name says",
+                      where=str(source), next_step="run the same command again: the layer is "
+                      "checked, and made again by the next build where it is damaged")
 
 
 def _packer(compression: Compression) -> Callable[[bytes], bytes]:

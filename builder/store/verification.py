@@ -60,6 +60,14 @@ def verified_size(path: Path, record: Path, sha256: str, root: Path) -> int | No
     return None
 
 
+def is_as_hashed(path: Path, record: Path) -> bool:
+    """Say whether ``path`` is as it was when its bytes were last hashed; they are not read."""
+    try:
+        return _read(record) == stamp_of(path)
+    except FileNotFoundError:
+        return False
+
+
 def move_into_place(source: Path, target: Path, record: Path) -> None:
     """Move a complete, hashed file to its final name and stamp it; survives a power cut."""
     descriptor = os.open(source, os.O_RDONLY)

@@ -7,7 +7,9 @@ import gzip
 import hashlib
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -104,9 +106,45 @@ def test_a_tar_with_other_bytes_is_refused(store: Store, tar: Path) -> None:
     assert list((store.root / "compressed").iterdir()) == []
 
 
+def stamped(store: Store, data: bytes) -> Path:
+    """Return a layer of the store whose stamp says that it was hashed."""
+    source = store.root / "new.tar"
+    source.write_bytes(data)
+    return store.add_layer("1" * 64, source, sha256(data), len(data)).path
+
+
+def test_a_layer_that_is_as_it_was_hashed_gives_the_same_bytes(store: Store, tar: Path) -> None:
+    first = compress(Store(store.root.parent / "other"), tar, sha256(DATA), Compression.ZSTD)
+    again = compress(store, stamped(store, DATA), sha256(DATA), Compression.ZSTD)
+    assert (again.digest, again.size) == (first.digest, first.size)
+
+
+def test_a_layer_that_was_altered_since_it_was_hashed_is_refused(store: Store) -> None:
+    path = stamped(store, DATA)
+    path.chmod(0o644)
+    path.write_bytes(DATA[::-1])
+    with pytest.raises(UsageError, match="does not hold the bytes that its name says"):
+        compress(store, path, sha256(DATA), Compression.ZSTD)
+    assert list((store.root / "compressed").iterdir()) == []
+
+
+def test_a_layer_that_is_altered_while_it_is_read_is_refused(
+        store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, real = stamped(store, DATA), module.blocks_compressed
+
+    def altering(*arguments: Any) -> Iterator[bytes]:
+        yield from real(*arguments)
+        path.chmod(0o644)
+
+    monkeypatch.setattr(module, "blocks_compressed", altering)
+    with pytest.raises(UsageError, match="does not hold the bytes that its name says"):
+        compress(store, path, sha256(DATA), Compression.ZSTD)
+    assert list((store.root / "compressed").iterdir()) == []
+
+
 def test_a_full_disk_leaves_nothing(store: Store, tar: Path, monkeypatch: pytest.MonkeyPatch
                                     ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module, "_write", full)
