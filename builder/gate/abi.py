@@ -66,11 +66,12 @@ def check_abi(wheels: Sequence[WheelFacts], base: BaseFacts | None, target: Targ
     owners = {elf.path: wheel for wheel in wheels for elf in wheel.elves}
     check = _Check(loader, owners, target)
     for path in sorted(loader.files):
-        if EXTENSION.search(path):
+        if EXTENSION.search(path) or policy.loads_operators(path):
             check.extension(loader.files[path])
     findings = [*check.findings(), *_too_new(loader, owners, base, check.users)]
     versions = {wheel.file: wheel.version for wheel in wheels}
-    return tuple(_excused(finding, policy, versions.get(finding.wheel, ""))
+    torch = next((wheel.version for wheel in wheels if wheel.name == "torch"), "")
+    return tuple(_excused(finding, policy, versions.get(finding.wheel, ""), torch)
                  for finding in findings)
 
 
@@ -222,9 +223,9 @@ def _finding(code: FindingCode, wheel: WheelFacts, file: ElfFacts, what: str, ne
                    tuple(affected))
 
 
-def _excused(finding: Finding, policy: Rules, version: str) -> Finding:
+def _excused(finding: Finding, policy: Rules, version: str, torch: str) -> Finding:
     """Turn an error of a file that may fail into a note with the reason."""
-    rule = policy.excuse(finding.file, version)
+    rule = policy.excuse(finding.file, version, torch)
     if rule is None or finding.severity is not Severity.ERROR:
         return finding
     return replace(finding, what=f"{finding.what}; {rule.reason}", next_step=rule.link,

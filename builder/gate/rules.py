@@ -45,11 +45,27 @@ class Driver(Frozen):
 
 
 class Excused(Frozen):
-    """Extensions that may fail to load without harm, in these ``versions`` of their ``wheel``."""
+    """Extensions that may fail to load without harm, in these ``versions`` of their ``wheel``.
+
+    ``torch`` is a glob of the versions of torch beside which that holds.
+    """
 
     pattern: str
     wheel: str = ""
     versions: Specifier = specifiers.ANY
+    torch: str = "*"
+    reason: str
+    link: str
+
+    def holds_beside(self, torch: str) -> bool:
+        """Say whether the rule is for closures with this version of torch."""
+        return fnmatchcase(torch, self.torch)
+
+
+class Operators(Frozen):
+    """Libraries that ``torch.ops.load_library`` loads: extensions that no file name shows."""
+
+    pattern: str
     reason: str
     link: str
 
@@ -108,6 +124,7 @@ class Rules(Frozen):
     after: tuple[After, ...] = ()
     visible: tuple[Global, ...] = Field(default=(), alias="global")
     driver: tuple[Driver, ...] = ()
+    operators: tuple[Operators, ...] = ()
     extension: tuple[Excused, ...] = ()
     owner: tuple[Owner, ...] = ()
     collision: tuple[Collision, ...] = ()
@@ -115,13 +132,17 @@ class Rules(Frozen):
     bounded: tuple[Bounded, ...] = ()
     debian: Mapping[str, str] = Field(default_factory=dict)
 
-    def excuse(self, path: str, version: str = "") -> Excused | None:
+    def loads_operators(self, path: str) -> bool:
+        """Say whether torch itself loads a file, as it loads libraries of operators."""
+        return any(fnmatchcase(path, rule.pattern) for rule in self.operators)
+
+    def excuse(self, path: str, version: str = "", torch: str = "") -> Excused | None:
         """Return why a file may fail to load, None where it may not.
 
-        ``version`` is that of its wheel.
+        ``version`` is that of its wheel, ``torch`` that of the closure's torch.
         """
         return next((rule for rule in self.extension if fnmatchcase(path, rule.pattern)
-                     and (rule.versions == specifiers.ANY
+                     and rule.holds_beside(torch) and (rule.versions == specifiers.ANY
                           or specifiers.allows(rule.versions, version))), None)
 
     def known_damage(self, wheel: str, code: FindingCode, path: str) -> KnownDamage | None:

@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from builder.binaries.elf import read_elf
 from builder.binaries.facts import BaseFacts, ElfFacts, Symbol, WheelFacts
 from builder.gate.abi import MAX_MANGLED, Target, check_abi, demangle
-from builder.gate.rules import After, Driver, Excused, Owner, Rules
+from builder.gate.rules import After, Driver, Excused, Operators, Owner, Rules
 from builder.locking.findings import Finding, Severity
 
 TARGET = Target("3.11", "aarch64", cuda=True)
@@ -36,6 +37,10 @@ TORCH = (ElfFacts("torch/_C.cpython-311-aarch64-linux-gnu.so", "aarch64", needed
          ElfFacts("torch/lib/libtorch.so", "aarch64", soname="libtorch.so", needed=("libc.so.6",),
                   defined=(Symbol(GETTER),), undefined=(Symbol("printf", "GLIBC_2.17"),),
                   needed_versions=(("libc.so.6", ("GLIBC_2.17",)),)))
+
+
+def replace_rules(**changes: object) -> Rules:
+    return RULES.model_copy(update=changes)
 
 
 def extension(path: str = "vllm/_C.abi3.so", *names: str, **more: object) -> ElfFacts:
@@ -132,6 +137,21 @@ def test_an_excused_extension_is_a_note_with_its_reason() -> None:
     (found,) = check(extension("opt/_C.abi3.so", needed=("libtbb.so.12",)))
     assert found.severity is Severity.NOTE
     assert "it is optional" in found.what
+
+
+def test_a_library_that_torch_loads_is_excused_only_beside_the_torch_of_its_rule() -> None:
+    path = "torchvision/_C.so"
+    file = extension(path, needed=("libtorch_cuda.so",))
+    rules = replace_rules(operators=(Operators(pattern=path, reason="r", link="l"),), extension=(
+        Excused(pattern=path, torch="*+cpu", reason="torchvision says so itself", link="l"),))
+    given = wheels(file, name="torchvision")
+    assert check_abi(given, BASE, TARGET, RULES) == ()
+    (found,) = check_abi(given, BASE, TARGET, rules)
+    assert (found.severity, found.file) == (Severity.ERROR, path)
+    on_cpu = [replace(given[0], version="1+cpu"), given[1]]
+    (found,) = check_abi(on_cpu, BASE, TARGET, rules)
+    assert found.severity is Severity.NOTE
+    assert "torchvision says so itself" in found.what
 
 
 PARTS = Target("3.11", "aarch64", cuda=True, whole=False)
