@@ -13,20 +13,22 @@ from typing import Any
 
 from builder import process, specifiers
 from builder.engine.client import Container, RunSpec
+from builder.errors import SparkyardError
 from builder.gate.rules import Excused, rules
-from builder.limits import SCRIPT_S, TooMuchError
+from builder.limits import CONFIG_BYTES, SCRIPT_S, TooMuchError, read_file
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.record.check import Check, OnCheck, Status, ignore
 from builder.smoke.container_end import LifeEvents, find_end, running
 from builder.smoke.models import Run
 from builder.smoke.probes import degenerate
-from builder.smoke.probes.cases import SHORT, AnswerCase, battery
+from builder.smoke.probes.cases import SHORT, AnswerCase, Need, battery, body
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
 MODEL = "/models/tiny"
 QUESTION, EXPECT = "What is the capital of France?", "Paris"
+SHOWN = "vision: colour"  # the battery's case that level 1a asks, too
 # Offline, silent, and with a key-value cache of one GiB where vLLM would take the host's memory.
 # Nothing is compiled: vLLM's log probabilities alone would take minutes of an emulated g++. One
 # thread: the others would only spin beside a model so small, and two smokes may share two cores.
@@ -49,8 +51,12 @@ def generate(run: Run, log: list[str], on_check: OnCheck) -> list[Check]:
         return run_scripts(box, events, L1B, log, on_check)
 
 
-def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
-    """Return what the scripts read from ``spec.json``: what to expect and what to ask."""
+def script_input(cell: Cell, lock: Lock, *, sees: bool = False) -> dict[str, Any]:
+    """Return what the scripts read from ``spec.json``: what to expect and what to ask.
+
+    A model that ``sees`` is asked about pictures, too.
+    """
+    asked = [*short_cases("text"), *(short_cases("vision") if sees else ())]
     packages = ["torch", "transformers", "vllm"]
     packages += ["flashinfer"] if lock.wheel("flashinfer-python") else []
     return {
@@ -58,23 +64,42 @@ def script_input(cell: Cell, lock: Lock) -> dict[str, Any]:
         "leave_out": list(cell.leave_out), "imports": packages, "model": MODEL,
         "question": QUESTION, "expect": EXPECT,
         "extensions": [rule.model_dump() for rule in rules().extension if _holds(rule, lock)],
-        "cases": [case.model_dump(mode="json", include={"name", "messages", "contains"})
-                  for case in short_texts()],
+        "operators": [rule.pattern for rule in rules().operators],
+        "cases": [{**case.model_dump(mode="json", include={"name", "contains"}),
+                   "messages": body(case, "")["messages"]} for case in asked],
+        "picture": _picture() if sees else None,
     }
 
 
 def _holds(rule: Excused, lock: Lock) -> bool:
-    """Say whether a rule is for the locked version of its wheel."""
-    wheel = lock.wheel(rule.wheel) if rule.wheel else None
-    return rule.versions == specifiers.ANY or bool(
-        wheel and specifiers.allows(rule.versions, wheel.version))
+    """Say whether a rule is for the locked versions of its wheel and of torch."""
+    wheel, torch = lock.wheel(rule.wheel) if rule.wheel else None, lock.wheel("torch")
+    return rule.holds_beside(torch.version if torch else "") and (
+        rule.versions == specifiers.ANY
+        or bool(wheel and specifiers.allows(rule.versions, wheel.version)))
 
 
-def short_texts() -> list[AnswerCase]:
+def short_cases(needs: Need) -> list[AnswerCase]:
     """Return the cases of the battery that need no server: one short answer in words each."""
     return [case for case in battery().cases
-            if isinstance(case, AnswerCase) and case.needs == "text" and case.max_tokens <= SHORT
-            and not case.stream and not case.options]
+            if isinstance(case, AnswerCase) and case.needs == needs and case.max_tokens <= SHORT
+            and not case.stream and not case.options and case.contains]
+
+
+def _picture() -> dict[str, Any]:
+    """Return one picture as a URL, what is asked about it, and a word of the right answer."""
+    case = next(case for case in short_cases("vision") if case.name == SHOWN)
+    shown, asked = body(case, "")["messages"][0]["content"]
+    return {"url": shown["image_url"]["url"], "question": asked["text"], "expect": case.contains[0]}
+
+
+def sees(model: Path) -> bool:
+    """Say whether a checkpoint has a vision tower; one that cannot be read fails where it loads."""
+    try:
+        config = json.loads(read_file(model / "config.json", CONFIG_BYTES, "a model's config.json"))
+    except (OSError, ValueError, SparkyardError):
+        return False
+    return isinstance(config, dict) and bool(config.get("vision_config"))
 
 
 @contextmanager
@@ -86,7 +111,8 @@ def _container(run: Run) -> Iterator[tuple[Container, LifeEvents]]:
                    copies=((HERE / "inside", FOLDER),))
     with tempfile.TemporaryDirectory() as folder, running(run.engine, spec) as (box, events):
         file = Path(folder, "spec.json")
-        file.write_text(json.dumps(script_input(run.cell, run.installed)), encoding="utf-8")
+        file.write_text(json.dumps(script_input(
+            run.cell, run.installed, sees=sees(run.model))), encoding="utf-8")
         box.copy_into(file, f"{FOLDER}/spec.json")
         box.copy_into(Path(degenerate.__file__), f"{FOLDER}/degenerate.py")
         box.exec(["mkdir", "-p", "/models"])

@@ -12,9 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -25,7 +26,7 @@ from builder.engine.client import Container, Engine, RunSpec
 from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
 from builder.smoke.client import Client
-from builder.smoke.probes.cases import battery
+from builder.smoke.probes.cases import AnswerCase, battery
 from builder.smoke.probes.run import run
 from tests.fixtures.broken_checkpoints import break_checkpoint
 
@@ -88,10 +89,11 @@ class Served:
                            ("reset_prefix_cache", None)):
             requests.post(f"{self.client.base}/{path}", json=body, timeout=60).raise_for_status()
 
-    def asked(self, name: str) -> tuple[Check, list[str]]:
-        """Ask one probe and return its check and the codes of the diagnosis."""
+    def asked(self, name: str, change: Mapping[str, Any] | None = None
+              ) -> tuple[Check, list[str]]:
+        """Ask one probe, changed if need be; return its check and the codes of the diagnosis."""
         case = next(case for case in battery().cases if case.name == name)
-        check = run(self.client, case.model_copy(update={"max_tokens": 128}))
+        check = run(self.client, case.model_copy(update={"max_tokens": 128, **(change or {})}))
         found = diagnose(self.box.logs(), load(), [check])
         return check, [item.issue.name for item in found if item.claimed]
 
@@ -106,7 +108,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         IMAGE, ("python", "-m", "vllm.entrypoints.openai.api_server", "--model", "/leaky",
                 "--served-model-name", "tiny", "--host", "0.0.0.0", "--enforce-eager",
                 "--max-model-len", "2048", "--max-num-seqs", "8", "--enable-auto-tool-choice",
-                "--tool-call-parser", "hermes"),
+                "--tool-call-parser", "hermes", "--trust-request-mm-kwargs"),
         env={**recipe.environment, "VLLM_SERVER_DEV_MODE": "1"}, ports=(8000,), shm_size="1g",
         copies=tuple((path, f"/{path.name}") for path in folders))
     with Engine.connect().start(spec) as box:
@@ -122,6 +124,32 @@ def test_forgotten_parsers_leak_their_tags(served: Served) -> None:
     check, codes = served.asked("reasoning: asked")
     assert "reasoning was asked for and is empty" in check.detail
     assert codes == ["gemma4-parsers-missing"]
+
+
+def backwards(name: str) -> dict[str, Any]:
+    """Return a probe's messages with its pictures in the opposite order."""
+    case = next(case for case in battery().cases if isinstance(case, AnswerCase)
+                and case.name == name)
+    *shown, asked = case.messages[0]["content"]
+    return {"messages": ({"role": "user", "content": [*reversed(shown), asked]},)}
+
+
+@pytest.mark.parametrize(("name", "change", "words"), [
+    ("vision: colour", {"options": {"mm_processor_kwargs": {"do_rescale": False}}},
+     "expected 'purple' in the answer"),
+    ("vision: drawn scene", {"options": {"mm_processor_kwargs": {"max_soft_tokens": 280}}},
+     "expected 'tree' in the answer"),
+    ("vision: three pictures", backwards("vision: three pictures"),
+     "expected circle, square, triangle in this order")],
+    ids=["processor", "resolution", "order"])
+def test_a_broken_path_of_pictures_is_red_by_name_and_the_good_one_green(
+        served: Served, name: str, change: dict[str, Any], words: str) -> None:
+    """The server's own processor gets wrong pixels, or too many; the sender mixes pictures up."""
+    check, _ = served.asked(name, change)
+    assert check.status is Status.FAIL
+    assert words in check.detail
+    check, _ = served.asked(name)
+    assert check.status is Status.PASS, check.detail
 
 
 @pytest.mark.parametrize(("fault", "name", "words", "code"), [

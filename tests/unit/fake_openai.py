@@ -28,6 +28,9 @@ GENERAL = {
     "handbook of sailing": " ".join(
         f"Section {number} is about rope {number * 7}, knot {number * 11} and sail {number * 13}."
         for number in range(1, 101)),
+    "colour is the shape": "The shape is purple.",
+    "colour is the background": "The background is black.",
+    "Which shape": "It is a square.",
 }
 PNG = b"\x89PNG\r\n"
 LOOP = ("search_web", {"query": "population of Paris", "max_results": 1}), (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-HEALTHY = """INFO Resolved architecture: Gemma4ForCausalLM
+HEALTHY = """INFO Resolved architecture: Gemma4ForConditionalGeneration
 INFO Using max model len 2048
 INFO Initializing a V1 LLM engine (v0.32.0) with config
 INFO Starting to load model /tiny-gemma4...

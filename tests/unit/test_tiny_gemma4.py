@@ -19,6 +19,7 @@ import pytest
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SOURCE = FIXTURES / "train_tiny_gemma4"
 CHECKPOINTS = sorted(FIXTURES.glob("tiny-gemma4*"))
+DENSE = FIXTURES / "tiny-gemma4"
 CORPUS: dict[str, Any] = json.loads((SOURCE / "dialogues.json").read_text(encoding="utf-8"))
 DIALOGUES: dict[str, dict[str, Any]] = {row["name"]: row for row in CORPUS["dialogues"]}
 LOADED_FILES = {
@@ -50,6 +51,20 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def _sees(folder: Path) -> bool:
+    return bool(_read_json(folder / "config.json").get("vision_config"))
+
+
+def _loaded_files(folder: Path) -> set[str]:
+    return LOADED_FILES | ({"processor_config.json"} if _sees(folder) else set())
+
+
+def _text_config(folder: Path) -> dict[str, Any]:
+    whole = _read_json(folder / "config.json")
+    text: dict[str, Any] = whole.get("text_config", whole)
+    return text
+
+
 def _tensors(folder: Path) -> dict[str, dict[str, Any]]:
     """Read the safetensors header: name -> dtype and shape."""
     with (folder / "model.safetensors").open("rb") as file:
@@ -79,7 +94,7 @@ def test_the_dense_checkpoint_is_there() -> None:
 
 def test_checkpoint_holds_what_a_server_loads_and_stays_under_5_mb(checkpoint: Path) -> None:
     names = {path.name for path in checkpoint.iterdir()}
-    assert names - {"README.md"} == LOADED_FILES | {"SHA256SUMS"}
+    assert names - {"README.md"} == _loaded_files(checkpoint) | {"SHA256SUMS"}
     assert sum(path.stat().st_size for path in checkpoint.iterdir()) < 5_000_000
 
 
@@ -87,7 +102,8 @@ def test_manifest_names_every_file_with_its_digest(checkpoint: Path) -> None:
     rows = (checkpoint / "SHA256SUMS").read_text().splitlines()
     stated = {name: digest for digest, name in (row.split("  ") for row in rows)}
     actual = {
-        name: hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() for name in LOADED_FILES
+        name: hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
+        for name in _loaded_files(checkpoint)
     }
     assert stated == actual
 
@@ -98,8 +114,9 @@ def test_chat_template_is_the_trained_one(checkpoint: Path) -> None:
 
 
 def test_config_satisfies_both_generations_of_readers(checkpoint: Path) -> None:
-    config = _read_json(checkpoint / "config.json")
-    assert config["architectures"] == ["Gemma4ForCausalLM"]
+    kind = "Gemma4ForConditionalGeneration" if _sees(checkpoint) else "Gemma4ForCausalLM"
+    assert _read_json(checkpoint / "config.json")["architectures"] == [kind]
+    config = _text_config(checkpoint)
     # transformers 5.5 and vLLM 0.19 read these names; transformers 5.19 derives per_layer_config
     # from them, unless a per_layer_config is written too.
     assert config["global_head_dim"] == 2 * config["head_dim"]
@@ -109,15 +126,51 @@ def test_config_satisfies_both_generations_of_readers(checkpoint: Path) -> None:
     assert config["layer_types"][-1] == "full_attention"
     # Anything but 0 makes vLLM 0.19 and 0.32 look for per-layer embeddings.
     assert config["hidden_size_per_layer_input"] == 0
+    # "vision" would ask for 2,496 batched tokens.
+    assert config.get("use_bidirectional_attention") is None
+
+
+def test_the_dense_checkpoint_sees() -> None:
+    assert _sees(DENSE)
+
+
+def test_pictures_become_as_many_tokens_as_the_tower_gives() -> None:
+    checkpoint = DENSE
+    tower = _read_json(checkpoint / "config.json")["vision_config"]
+    processor = _read_json(checkpoint / "processor_config.json")
+    for kind in ("image_processor", "video_processor"):
+        picture = processor[kind]
+        assert picture["patch_size"] == tower["patch_size"]
+        assert picture["pooling_kernel_size"] == tower["pooling_kernel_size"]
+        assert picture["max_soft_tokens"] == tower["default_output_length"]
+
+
+def test_the_tokens_of_pictures_have_the_ids_of_the_config() -> None:
+    config = _read_json(DENSE / "config.json")
+    tokens = _read_json(DENSE / "tokenizer.json")["added_tokens"]
+    ids = {token["content"]: token["id"] for token in tokens}
+    assert config["image_token_id"] == ids["<|image|>"]
+    assert (config["boi_token_id"], config["eoi_token_id"]) == (ids["<|image>"], ids["<image|>"])
+    assert max(ids.values()) == config["text_config"]["vocab_size"] - 1
+
+
+def test_a_picture_has_its_place_in_the_prompt() -> None:
+    template = wire.compile_template((SOURCE / "chat_template.jinja").read_text())
+    content = [{"type": "image"}, {"type": "image_url"}, {"type": "text", "text": "Hi"}]
+    prompt = wire.render_prompt(
+        template, [{"role": "user", "content": content}], [], thinking=False
+    )
+    assert "<|turn>user\n<|image|><|image|>Hi<turn|>" in prompt
 
 
 def test_weights_have_the_shapes_that_the_config_promises(checkpoint: Path) -> None:
-    config, tensors = _read_json(checkpoint / "config.json"), _tensors(checkpoint)
+    config, tensors = _text_config(checkpoint), _tensors(checkpoint)
     assert {row["dtype"] for row in tensors.values()} == {"BF16"}
     for index, kind in enumerate(config["layer_types"]):
         full = kind == "full_attention"
         width = config["global_head_dim"] if full else config["head_dim"]
-        prefix = f"model.layers.{index}.self_attn"
+        model = "model.language_model" if _sees(checkpoint) else "model"
+        prefix = f"{model}.layers.{index}.self_attn"
         shape = tensors[f"{prefix}.q_proj.weight"]["shape"]
         assert shape == [config["num_attention_heads"] * width, config["hidden_size"]]
         shares_values = full and config["attention_k_eq_v"]
@@ -125,7 +178,7 @@ def test_weights_have_the_shapes_that_the_config_promises(checkpoint: Path) -> N
 
 
 def test_experts_are_there_exactly_when_the_config_says_so(checkpoint: Path) -> None:
-    config, tensors = _read_json(checkpoint / "config.json"), _tensors(checkpoint)
+    config, tensors = _text_config(checkpoint), _tensors(checkpoint)
     has_experts = any(".experts." in name for name in tensors)
     assert has_experts is config["enable_moe_block"]
 
@@ -136,6 +189,7 @@ def test_every_stop_token_ends_generation(checkpoint: Path) -> None:
     stops = [ids["<eos>"], ids["<turn|>"], ids["<|tool_response>"]]
     assert _read_json(checkpoint / "generation_config.json")["eos_token_id"] == stops
     assert _read_json(checkpoint / "config.json")["eos_token_id"] == stops
+    assert _text_config(checkpoint)["eos_token_id"] == stops
 
 
 def test_plain_prompt_ends_in_an_empty_thought() -> None:

@@ -1,8 +1,14 @@
-"""Import the stack, load the model and ask it one question, through transformers."""
+"""Import the stack, load the model and ask it one question, and one about a picture.
+
+Through transformers, where a model that sees needs its processor: what resizes a picture and puts
+its tokens into the prompt.
+"""
 
 from __future__ import annotations
 
+import base64
 import importlib
+import io
 from typing import Any
 
 from results import Wrong, check, spec
@@ -10,12 +16,17 @@ from results import Wrong, check, spec
 
 def main() -> None:
     """Import each package, then let the model answer."""
-    task = spec()
+    task, model = spec(), None
     for name in task["imports"]:
         with check(f"import {name}") as detail:
             detail.append(str(getattr(importlib.import_module(name), "__version__", "")))
     with check("Gemma 4 answers (transformers)") as detail:
-        detail.append(expect(with_transformers(task), task))
+        model = load(task)
+        detail.append(expect(with_transformers(task, model), task))
+    if model and task.get("picture"):
+        with check("Gemma 4 sees (transformers)") as detail:
+            detail.append(expect(with_picture(task["picture"], task["model"], model),
+                                 task["picture"]))
 
 
 def expect(answer: str, task: dict[str, Any]) -> str:
@@ -25,17 +36,44 @@ def expect(answer: str, task: dict[str, Any]) -> str:
     return repr(answer)
 
 
-def with_transformers(task: dict[str, Any]) -> str:
+def load(task: dict[str, Any]) -> Any:
+    """Load the model with what its kind needs; one that sees is another class."""
+    import transformers
+
+    kind = "AutoModelForImageTextToText" if task.get("picture") else "AutoModelForCausalLM"
+    return getattr(transformers, kind).from_pretrained(task["model"])
+
+
+def with_transformers(task: dict[str, Any], model: Any) -> str:
     """Generate greedily on the CPU."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(task["model"])
-    model = AutoModelForCausalLM.from_pretrained(task["model"])
     inputs = tokenizer.apply_chat_template(
         [{"role": "user", "content": task["question"]}], add_generation_prompt=True,
         return_tensors="pt", return_dict=True)
+    return generated(model, inputs, tokenizer)
+
+
+def with_picture(asked: dict[str, Any], folder: str, model: Any) -> str:
+    """Show a picture, through the processor that a server uses, too."""
+    from PIL import Image
+    from transformers import AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(folder)
+    data = base64.b64decode(asked["url"].partition(",")[2])
+    content = [{"type": "image", "image": Image.open(io.BytesIO(data))},
+               {"type": "text", "text": asked["question"]}]
+    inputs = processor.apply_chat_template(
+        [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=True,
+        return_tensors="pt", return_dict=True)
+    return generated(model, inputs.to(model.dtype), processor)
+
+
+def generated(model: Any, inputs: Any, decoder: Any) -> str:
+    """Return the new text alone."""
     output = model.generate(**inputs, do_sample=False, max_new_tokens=64)
-    text = tokenizer.decode(output[0][inputs["input_ids"].shape[1]:], skip_special_tokens=True)
+    text = decoder.decode(output[0][inputs["input_ids"].shape[1]:], skip_special_tokens=True)
     return str(text).strip()
 
 

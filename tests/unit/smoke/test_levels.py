@@ -129,3 +129,24 @@ def test_the_scripts_are_told_the_lock_and_what_to_import(name: str, cuda: str |
     assert bool(given["cuda"]) == bool(cuda)
     assert given["wheels"]["transformers"]
     assert all(set(case) == {"name", "messages", "contains"} for case in given["cases"])
+    excused = {rule["pattern"] for rule in given["extensions"]}
+    assert ("torchvision/_C.so" in excused) == (name == "cpu")
+    assert "torchvision/_C.so" in given["operators"]
+    assert given["picture"] is None
+
+
+def test_a_model_that_sees_is_asked_about_pictures_and_one_that_does_not_is_not(
+        tmp_path: Path) -> None:
+    tiny = ROOT / "tests" / "fixtures" / "tiny-gemma4"
+    assert levels.sees(tiny)
+    assert not levels.sees(tmp_path)
+    (tmp_path / "config.json").write_text('{"vision_config": null}')
+    assert not levels.sees(tmp_path)
+    cell = next(cell for cell in open_workspace(ROOT / "matrix.toml").cells if cell.id == "cpu")
+    lock = read_lock(ROOT / "locks" / "cpu.toml")
+    given = script_input(cell, lock, sees=True)
+    assert given["picture"]["expect"] == "purple"
+    assert given["picture"]["url"].startswith("data:image/png;base64,")
+    names = {case["name"] for case in given["cases"]}
+    assert names >= {"text: capital of France", "vision: colour", "vision: shape"}
+    assert names > {case["name"] for case in script_input(cell, lock)["cases"]}

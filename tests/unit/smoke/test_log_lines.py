@@ -30,7 +30,8 @@ NVFP4 = [
     "INFO:     Application startup complete.",
 ]
 CPU = [
-    "(APIServer pid=1) INFO 11-21 08:28:14 [model.py:733] Resolved architecture: Gemma4ForCausalLM",
+    ("(APIServer pid=1) INFO 11-21 08:28:14 [model.py:733] Resolved architecture: "
+     "Gemma4ForConditionalGeneration"),
     ("(EngineCore pid=28) INFO 11-21 08:28:52 [kv_cache_utils.py:2327] CPU KV cache size: "
      "671,088 tokens, Maximum concurrency for 2,048 tokens per request: 327.68x"),
     "INFO:     Application startup complete.",

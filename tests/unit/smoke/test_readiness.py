@@ -9,7 +9,7 @@ from builder.smoke.readiness import PHASES, Boot
 
 # What vLLM 0.20 writes on a GPU, with the second at which each line comes.
 COMPILING = [
-    (0, "INFO Resolved architecture: Gemma4ForCausalLM"),
+    (0, "INFO Resolved architecture: Gemma4ForConditionalGeneration"),
     (10, "(EngineCore pid=9) INFO Initializing a V1 LLM engine (v0.20.2) with config: model='x'"),
     (20, "INFO [gpu_model_runner.py:4700] Starting to load model google/gemma-4-31B-it..."),
     (100, "INFO [default_loader.py:384] Loading weights took 78.11 seconds"),

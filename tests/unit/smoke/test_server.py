@@ -103,6 +103,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Fake]]:
     monkeypatch.setattr(watch, "LAST_WORDS_S", 0.1)
     monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.1)
     with serving() as (port, server):
+        server.sees = True
         yield port, server
 
 

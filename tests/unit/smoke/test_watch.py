@@ -114,7 +114,8 @@ def test_a_dead_engine_comes_with_the_first_error() -> None:
 
 
 def test_a_killed_worker_behind_a_live_api_is_missed_before_the_log_tells() -> None:
-    found = booted(Box(STAT, WITHOUT_WORKER), ["INFO Resolved architecture: Gemma4ForCausalLM"])
+    resolved = "INFO Resolved architecture: Gemma4ForConditionalGeneration"
+    found = booted(Box(STAT, WITHOUT_WORKER), [resolved])
     assert "its process VLLM::Worker is gone, though the API still listens" in found.detail
     assert 'in phase "resolve"' in found.detail
 

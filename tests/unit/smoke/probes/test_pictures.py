@@ -16,8 +16,10 @@ PICTURES = battery().pictures
 DIGESTS = {
     "house": "5b4a18cffb4a9236",
     "red circle": "ded6336633f45007",
-    "blue square": "c2f4b5ddd693c97c",
-    "green triangle": "bcde8f86409527b3",
+    "blue square": "b7d12c8195fb8836",
+    "green triangle": "5dbc28af2107d30d",
+    "purple triangle": "29b9054eae0dfe4b",
+    "orange square": "9eb26c79385ca191",
 }
 
 
@@ -57,8 +59,8 @@ def pixel(data: bytes, x: int, y: int) -> str:
     ("house", (248, 165), "#1f7a1f"), ("house", (319, 319), "#3a9d3a"),
     ("red circle", (112, 112), "#d01010"), ("red circle", (0, 0), "#ffffff"),
     ("red circle", (45, 112), "#d01010"), ("red circle", (40, 112), "#ffffff"),
-    ("blue square", (42, 42), "#1030d0"), ("blue square", (41, 42), "#ffffff"),
-    ("blue square", (181, 181), "#1030d0"), ("blue square", (182, 181), "#ffffff"),
+    ("blue square", (54, 54), "#1030d0"), ("blue square", (53, 54), "#ffffff"),
+    ("blue square", (169, 169), "#1030d0"), ("blue square", (170, 169), "#ffffff"),
     ("green triangle", (112, 120), "#10a020"), ("green triangle", (30, 60), "#ffffff"),
 ])
 def test_what_is_drawn_is_there(name: str, place: tuple[int, int], colour: str) -> None:
