@@ -17,4 +17,5 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Fake]]:
     monkeypatch.setattr(watch, "LAST_WORDS_S", 0.1)
     monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.1)
     with serving() as (port, server):
+        server.sees = True  # as the recipes of the tiny models are
         yield port, server
