@@ -13,6 +13,8 @@ PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
 URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]+@")
 URL_SECRET = re.compile(r"([?&][^=&\s]*(?:token|signature|secret|password|key)[^=&\s]*=)[^&\s'\"]+",
                         re.IGNORECASE)
+HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
+KEY_OPTION = re.compile(r"""(--api-key(?:=|\s+)["']?)(?=[^\s"']*\d)[^\s"']{8,}""")
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
 BINARY_SHARE = 0.1  # of characters that no text has
@@ -37,12 +39,15 @@ def is_unseen(char: str) -> bool:
 
 
 def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return ``text`` without passwords and tokens: in URLs, and the values of secret variables.
+    """Return ``text`` without passwords and tokens: in URLs, after ``--api-key``, of the hub.
+
+    The values of secret variables go, too.
 
     A variable is secret by its name (``HF_TOKEN``, ``TWINE_PASSWORD``); values shorter than
     ``LEAST_SECRET`` characters would match by chance and stay.
     """
     shown = URL_SECRET.sub(r"\1***", URL_PASSWORD.sub(r"\1***@", text))
+    shown = KEY_OPTION.sub(r"\1***", HUB_TOKEN.sub("hf_***", shown))
     secrets = [value for name, value in environ.items()
                if SECRET_NAME.search(name) and len(value) >= LEAST_SECRET]
     for value in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another

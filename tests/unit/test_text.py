@@ -67,6 +67,12 @@ def test_a_picture_is_cut() -> None:
     ("https://host/path@v1", "https://host/path@v1"),
     ("https://h/x?access_token=abc&y=1", "https://h/x?access_token=***&y=1"),
     ("https://h/x?X-Amz-Signature=abc", "https://h/x?X-Amz-Signature=***"),
+    ("serve --api-key sk-0123456789", "serve --api-key ***"),
+    ("--api-key='sk-0123456789' x", "--api-key='***' x"),
+    ("--api-key stands in the list", "--api-key stands in the list"),
+    ("--api-key-file /home/ann/key-2026", "--api-key-file /home/ann/key-2026"),
+    ("token hf_" + "aB3" * 11 + ".", "token hf_***."),
+    ("hf_overrides and hf_config", "hf_overrides and hf_config"),
     ("mail me@host", "mail me@host")])
 def test_what_opens_a_door_is_left_out_of_addresses(text: str, shown: str) -> None:
     assert redact(text, {}) == shown
