@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from builder import console
@@ -100,7 +101,8 @@ def server_of(engine: Engine, identity: str) -> Server:
 
 def usage(server: Server) -> Iterator[str]:
     """Yield how to talk to a server that is ready, and how to end it."""
-    key = f' -H "Authorization: Bearer ${VARIABLE}"' if server.key_file else ""
+    read = f"$(sed s/^{VARIABLE}=// {shlex.quote(str(server.key_file))})"
+    key = f' -H "Authorization: Bearer {read}"' if server.key_file else ""
     yield f"{server.recipe} answers at {server.url}"
     if server.key_file:
         yield f"the API key is in {server.key_file}"

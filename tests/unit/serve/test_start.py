@@ -92,6 +92,6 @@ def test_how_to_talk_to_it_and_what_ctrl_c_did() -> None:
     assert "http://127.0.0.1:8123/v1/chat/completions" in page
     assert '"model": "google/x"' in page
     assert "Authorization" not in page
-    with_key = "\n".join(usage(read_server(facts("a", {**labels, KEY_FILE: "/k"}))))
-    assert '-H "Authorization: Bearer $VLLM_API_KEY"' in with_key
+    with_key = "\n".join(usage(read_server(facts("a", {**labels, KEY_FILE: "/my k"}))))
+    assert """-H "Authorization: Bearer $(sed s/^VLLM_API_KEY=// '/my k')\"""" in with_key
     assert "was not stopped" in "\n".join(detached("tiny"))
