@@ -29,6 +29,7 @@ from builder.store.content_store import Store
 from builder.workspace import Workspace
 
 HIGHEST_PORT = 65535
+CONFIG = "config.json"
 
 
 def add_launch_options(parser: argparse.ArgumentParser) -> None:
@@ -84,14 +85,20 @@ def asked(options: argparse.Namespace, recipe: Recipe, old: Server | None) -> As
     key = key or (old.key_file if old else None)
     if key:
         check_file(key)
-    if token and not token.is_file():
-        raise UsageError("there is no such file", where=f"--hf-token-file {token}",
+    if token and not (token.is_file() and token.stat().st_size):
+        raise UsageError("there is no such file" if not token.exists() else "the file is empty"
+                         if token.is_file() else "it is a folder, device or pipe, and no file",
+                         where=f"--hf-token-file {token}",
                          next_step="name a file that holds a token, or leave the option out")
     if model and not (model.is_dir() and recipe.model.path):
         raise UsageError("there is no such folder" if recipe.model.path else
                          f"the recipe {recipe.name} serves a repository of a model hub, so that no "
                          "folder can take its place", where=f"--model {model}",
                          next_step="name a folder with a checkpoint, or leave --model out")
+    if model and not (model / CONFIG).is_file():
+        raise UsageError(f"the folder has no {CONFIG}, so that it is no checkpoint that vLLM could "
+                         "load", where=f"--model {model}",
+                         next_step=f"name the folder that holds {CONFIG} and the weights")
     return Asked(host=options.host or (old.host if old else LOOPBACK),
                  port=options.port or (old.port if old else PORT),
                  key_file=key.absolute() if key else None, token_file=token,

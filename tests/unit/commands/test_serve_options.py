@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,22 @@ def test_files_that_are_not_there(words: tuple[str, ...]) -> None:
         asked(options(*words), TINY, None)
 
 
+def test_a_folder_without_a_checkpoint_is_refused_before_a_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the folder has no config\.json"):
+        asked(options("--model", str(tmp_path)), TINY, None)
+
+
+def test_a_token_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    pipe, empty = tmp_path / "pipe", tmp_path / "empty"
+    os.mkfifo(pipe)
+    empty.touch()
+    for file, wrong in ((pipe, "device or pipe"), (empty, "is empty"), (tmp_path / "x", "no such")):
+        with pytest.raises(UsageError, match=wrong):
+            asked(options("--hf-token-file", str(file)), TINY, None)
+
+
 def test_no_folder_takes_the_place_of_a_hub_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
     assert asked(options("--model", str(tmp_path)), TINY, None).model == tmp_path
     hub = load_recipe(ROOT, "gemma4-26b-a4b-fp8")
     with pytest.raises(UsageError, match="repository of a model hub"):

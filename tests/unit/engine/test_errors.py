@@ -18,6 +18,8 @@ SAID: tuple[tuple[str, type[SparkyardError], str], ...] = (
     ("Error response from daemon: No such container: 492c2e", EngineError, "removed"),
     ("Bind for 127.0.0.1:8000 failed: port is already allocated", EngineError, "port is in use"),
     ("listen tcp4 127.0.0.1:8000: bind: address already in use", EngineError, "port is in use"),
+    ("listen tcp4 1.2.3.4:8000: bind: cannot assign requested address", EngineError,
+     "does not have the address"),
     ("exec /bin/sh: exec format error", EngineError, "platform"),
     ('ERROR: no builder "nobody" found', EngineError, "no such buildx builder"),
     ("docker: 'buildx' is not a docker command.", EngineError, "no buildx plugin"),
