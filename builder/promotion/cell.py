@@ -78,7 +78,8 @@ def find_image(tags: CellTags, name: str = "") -> Manifest:
     if found is None:
         raise VerdictError("the registry does not have this image", where=f"{tags.repository.name}"
                            f"{'@' if wanted.startswith('sha256:') else ':'}{wanted}",
-                           next_step=f"push it: {command('push', tags.cell, '--next')}")
+                           next_step=f"{command('tags', tags.cell)} shows what is there" if name
+                           else f"push it: {command('push', tags.cell, '--next')}")
     return found
 
 

@@ -109,7 +109,9 @@ def test_a_fault_without_a_message_is_named(
     assert error.what == "internal error: AssertionError (no message)"
 
 
-def test_the_message_names_the_file_before_what_to_do_with_it(tmp_path: Path) -> None:
+def test_the_message_names_the_file_before_what_to_do_with_it(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(claim(tmp_path)))
     step = as_error(AssertionError(), ["plan"]).next_step
     assert step.startswith("the details are in /")
     assert step.endswith("; look through them, since they show your command and paths, and report "

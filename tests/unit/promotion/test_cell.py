@@ -66,6 +66,9 @@ def test_an_image_that_is_not_pushed_names_the_command(tags: CellTags) -> None:
         find_image(tags)
     assert caught.value.where.endswith("team/cpu:cpu-next")
     assert "push" in caught.value.next_step
+    with pytest.raises(VerdictError) as caught:
+        find_image(tags, "cpu-of-nobody")
+    assert "./nox -s tags -- cpu" in caught.value.next_step
 
 
 def test_a_matrix_without_policy_is_said() -> None:
