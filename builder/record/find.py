@@ -1,25 +1,18 @@
 """Which record is meant: by its file, its id or its cell.
 
-A run that was killed leaves a record that still says ``running``. A record holds no process number,
-since it may be published, so the processes of this machine are searched instead: a run is alive if
-one of them is a smoke test or a benchmark that started just before the record did.
+A run that was killed leaves a record that still says ``running``; it is shown as interrupted once
+the process that it names is gone.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from builder.errors import UsageError, command
-from builder.record.models import TIME_FORMAT, Record
+from builder.record.alive import PROC, is_running
+from builder.record.models import Record
 
-PROC = Path("/proc")
-STARTS_WITHIN_S = 120.0  # from the start of the process to the first state of its record
-ROUNDING_S = 2.0  # records keep their times in whole seconds
-VERBS = ("smoke", "bench")
-PROGRAMS = ("sparkyard", "builder")
 OFFERED = 5  # ids named in an error, at most
 
 
@@ -51,22 +44,13 @@ def record_id(path: Path) -> str:
 
 def as_ended(record: Record, proc: Path = PROC) -> Record:
     """Return a record that says it is running as interrupted, where that run is gone."""
-    if record.state != "running" or is_running(record.started, proc):
+    if record.state != "running" or is_running(record.process, proc):
         return record
+    gone = ("its process no longer exists" if record.process else
+            "it does not name its process, as records of earlier versions")
     return record.model_copy(update={
-        "state": "interrupted", "reason": "its process no longer exists; it last wrote this "
-        f"record at {record.updated or record.started}"})
-
-
-def is_running(started: str, proc: Path = PROC) -> bool:
-    """Say whether a run whose record started then may be alive; True where nothing can tell."""
-    try:
-        record = datetime.strptime(started, TIME_FORMAT).replace(tzinfo=UTC).timestamp()
-        booted = _boot_time(proc)
-    except (OSError, ValueError):
-        return True
-    return any(-ROUNDING_S <= record - start <= STARTS_WITHIN_S
-               for start in _start_times(proc, booted))
+        "state": "interrupted",
+        "reason": f"{gone}; it last wrote this record at {record.updated or record.started}"})
 
 
 def record_files(folder: Path) -> list[Path]:
@@ -89,29 +73,3 @@ def _ambiguous(folder: Path, name: str, matching: Sequence[Path],
             else f'no record matches "{name}"')
     return UsageError(what, where=str(folder), next_step=f"name one of {offered}" if offered
                       else f"make one: {command('smoke', 'CELL')}")
-
-
-def _boot_time(proc: Path) -> float:
-    """Return when the machine was started, in seconds since the epoch."""
-    lines = (proc / "stat").read_text(encoding="ascii").splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith("btime ")))
-
-
-def _start_times(proc: Path, booted: float) -> list[float]:
-    """Return when each smoke test or benchmark that is alive on this machine was started."""
-    times = []
-    for folder in proc.glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_text("utf-8", "replace").split("\0")
-            if _is_run(words):
-                fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                times.append(booted + int(fields[19]) / os.sysconf("SC_CLK_TCK"))
-        except (OSError, IndexError):  # it ended in the meantime
-            continue
-    return times
-
-
-def _is_run(words: list[str]) -> bool:
-    """Look for ``sparkyard … smoke …`` or ``python -m builder … bench …``."""
-    return any(verb in words for verb in VERBS) and any(
-        Path(word).name in PROGRAMS for word in words)

@@ -81,6 +81,7 @@ class Record(Frozen):
     """What was checked, on what, where, and with which result.
 
     ``state`` is ``running`` until the run says how it ended; a run that was killed stays so.
+    ``process`` names the process of a run that goes on, so that it is known to be gone.
     ``reason`` says why a run was interrupted. Times are UTC; ``updated`` is when the record was
     last written. ``image_digest`` is the digest of the manifest in a registry, empty for an image
     that was in none; ``lock`` and ``recipe_digest`` are digests of these files. ``execution`` says
@@ -93,6 +94,7 @@ class Record(Frozen):
 
     record_version: Literal[3] = 3
     state: State = "finished"
+    process: str = ""
     reason: str = ""
     cell: str
     level: Level

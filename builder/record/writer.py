@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from builder import console
 from builder.errors import DiskError, SparkyardError, UsageError
 from builder.files import disk_errors
+from builder.record.alive import this_process
 from builder.record.check import Check
 from builder.record.models import Record, free_path, now, write_record
 from builder.text import redact
@@ -41,7 +42,8 @@ class RecordWriter:
         self.path = free_path(folder, record)
         self.record: Record = without_secrets(record)
         try:
-            self.update(state="running", log=f"logs/{record.cell}/{self.path.stem}.log")
+            self.update(state="running", process=this_process(),
+                        log=f"logs/{record.cell}/{self.path.stem}.log")
         except OSError as error:
             raise UsageError(f"the cache folder cannot be written: {error.strerror}",
                              where=str(self.path.parent),
@@ -60,13 +62,13 @@ class RecordWriter:
 
     def finish(self, **facts: Any) -> Record:
         """Say that the run reached its end, and return the record."""
-        self.update(**facts, state="finished")
+        self.update(**facts, state="finished", process="")
         return self.record
 
     def interrupt(self, reason: str) -> None:
         """Say why the run did not reach its end; a full disk is a warning here, not an error."""
         try:
-            self.update(state="interrupted", reason=reason)
+            self.update(state="interrupted", reason=reason, process="")
         except DiskError as error:
             console.warn(f"the record ends at the last check that could be written: {error.what}")
 

@@ -136,8 +136,8 @@ def test_a_report_that_cannot_be_written_says_so(three: list[Path], tmp_path: Pa
 
 def test_a_killed_run_is_shown_as_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("builder.record.find.is_running", lambda started, proc: False)
-    kept(folder, "cpu", 1, state="running", reason="")
+    monkeypatch.setattr("builder.record.find.is_running", lambda name, proc: False)
+    kept(folder, "cpu", 1, state="running", process="0123", reason="")
     assert cli.run(["report"]) == 0
     out = capsys.readouterr().out
     assert "its process no longer exists" in out

@@ -10,6 +10,7 @@ import pytest
 
 from builder.errors import DiskError, EngineError, UsageError
 from builder.record import models as record
+from builder.record.alive import this_process
 from builder.record.check import Check, Status
 from builder.record.models import KnownFailure
 from builder.record.reader import read_record
@@ -131,3 +132,12 @@ def test_no_secret_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert record.checks[-1].status is Status.PASS
     assert record.bench
     assert record.bench.conditions.environment == {"HF_TOKEN": "***", "A": "1"}
+
+
+def test_its_process_is_named_while_it_runs(tmp_path: Path) -> None:
+    writer = a_writer(tmp_path)
+    assert read_record(writer.path).process == this_process()
+    assert writer.finish().process == ""
+    cut_off = a_writer(tmp_path)
+    cut_off.interrupt("the engine")
+    assert read_record(cut_off.path).process == ""
