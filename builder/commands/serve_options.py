@@ -16,7 +16,7 @@ from builder.matrix.cells import Cell
 from builder.patches.revision import as_patched
 from builder.recipes.check import Vllms, check
 from builder.recipes.compatibility import check_pin
-from builder.recipes.exports.service import LOOPBACK, PUBLIC
+from builder.recipes.exports.service import LOOPBACK, PUBLIC, checked_address
 from builder.recipes.launch import PORT
 from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
@@ -30,6 +30,7 @@ from builder.workspace import Workspace
 
 HIGHEST_PORT = 65535
 CONFIG = "config.json"
+LOCK_DIGITS = 12
 
 
 def add_launch_options(parser: argparse.ArgumentParser) -> None:
@@ -68,19 +69,20 @@ def prepare(workspace: Workspace, engine: Engine, options: argparse.Namespace,
     """
     recipe = load_recipe(workspace.root, options.recipe)
     cell, lock = locked_cell(workspace, recipe, options.cell, engine.info.platform)
+    wanted = asked(options, recipe, old)
     check_pin(recipe, cell, lock)
+    console.info(f"checking the recipe {recipe.name} …")
     check_recipe(workspace, recipe, cell, lock, force=options.force)
-    reference = options.image or local_name(workspace.registry, cell)
-    image = local_image(engine, reference, lock, foreign=bool(options.image))
+    reference, image = find_image(workspace, engine, cell, lock, options.image)
     wheels = lock if options.image else as_patched(lock, image.labels)
     return plan_launch(
-        workspace, recipe, cell, image, reference, asked(options, recipe, old), user=caller(),
+        workspace, recipe, cell, image, reference, wanted, user=caller(),
         versions={} if options.image else {wheel.name: wheel.version for wheel in wheels.wheels},
         emulated=cell.platform != engine.info.platform)
 
 
 def asked(options: argparse.Namespace, recipe: Recipe, old: Server | None) -> Asked:
-    """Return what the options ask for; raises UsageError for files that cannot be used."""
+    """Return what the options ask for; raises UsageError for what can be seen to be unusable."""
     key, token, model = options.api_key_file, options.hf_token_file, options.model
     key = key or (old.key_file if old else None)
     if key:
@@ -99,7 +101,8 @@ def asked(options: argparse.Namespace, recipe: Recipe, old: Server | None) -> As
         raise UsageError(f"the folder has no {CONFIG}, so that it is no checkpoint that vLLM could "
                          "load", where=f"--model {model}",
                          next_step=f"name the folder that holds {CONFIG} and the weights")
-    return Asked(host=options.host or (old.host if old else LOOPBACK),
+    host = checked_address(options.host or (old.host if old else LOOPBACK))
+    return Asked(host=host,
                  port=options.port or (old.port if old else PORT),
                  key_file=key.absolute() if key else None, token_file=token,
                  restart=options.restart or bool(old and old.restart), model=model)
@@ -141,6 +144,27 @@ def check_recipe(workspace: Workspace, recipe: Recipe, cell: Cell, lock: Lock, *
             f"{recipe.name} explains them; --force starts all the same")
 
 
+def find_image(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, asked_for: str | None
+               ) -> tuple[str, ImageFacts]:
+    """Return the image to serve, with its name: the one asked for, else the cell's own.
+
+    The cell's name moves with each build, and may be that of another checkout: then the image of
+    this lock is served by its immutable tag, where the engine has it.
+    """
+    if asked_for:
+        return asked_for, local_image(engine, asked_for, lock, foreign=True)
+    newest = local_name(workspace.registry, cell)
+    try:
+        return newest, local_image(engine, newest, lock, foreign=False)
+    except (EngineError, LockError):
+        fixed = engine.labelled(newest.rpartition(":")[0], label.LOCK, lock.digest)
+        found = engine.inspect(fixed[0]) if fixed else None
+        if found is None:
+            raise
+    console.info(f"{newest} is not the image of the current lock: serving {fixed[0]}")
+    return fixed[0], found
+
+
 def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) -> ImageFacts:
     """Return the engine's image of that name, which is of this lock unless it is ``foreign``."""
     image = engine.inspect(reference)
@@ -149,9 +173,21 @@ def local_image(engine: Engine, reference: str, lock: Lock, *, foreign: bool) ->
         raise EngineError("the engine has no such image", where=reference,
                           next_step="pull or load it, or leave --image out" if foreign else build)
     if not foreign and image.labels.get(label.LOCK) != lock.digest:
-        raise LockError("the image was not built from the current lock", where=reference,
+        raise LockError(f"the image {built_from(image)}; the current lock of {lock.cell} is "
+                        f"{short(lock.digest)}", where=reference,
                         next_step=f"{build}, or serve the image as it is with --image REF")
     return image
+
+
+def built_from(image: ImageFacts) -> str:
+    """Return which lock an image was built from, as far as its labels say."""
+    digest = image.labels.get(label.LOCK)
+    return f"was built from the lock {short(digest)}" if digest else "names no lock"
+
+
+def short(digest: str) -> str:
+    """Return the first digits of a lock's digest."""
+    return digest.removeprefix("sha256:")[:LOCK_DIGITS]
 
 
 def explain_failure(name: str, outcome: Outcome) -> None:

@@ -118,6 +118,14 @@ class Engine:
             return None
         raise explain(result.stderr, doing, reference)
 
+    def labelled(self, repository: str, name: str, value: str) -> tuple[str, ...]:
+        """Return the tags of a repository whose local images carry a label, the newest first."""
+        return self.docker.ask(
+            "image", "ls", "--filter", f"label={name}={value}", "--filter",
+            f"reference={repository}", "--format", "{{.Repository}}:{{.Tag}}",
+            read=lambda text: tuple(line for line in text.split() if not line.endswith(":<none>")),
+            doing=f"listing the images of {repository}", where=repository)
+
     def image_document(self, reference: str) -> dict[str, Any] | None:
         """Return all that the engine says of a local image, as JSON; None where there is none."""
         doing = f"inspecting the image {reference}"

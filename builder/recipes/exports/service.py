@@ -108,7 +108,7 @@ class Service:
 def plan_service(recipe: Recipe, cell: Cell, image: Image, root: Path,
                  asked: Asked = Asked()) -> Service:
     """Decide what the exports say; raises UsageError for an address that is none."""
-    host = _address(asked.host)
+    host = checked_address(asked.host)
     complete = is_complete(recipe)
     mounts = _mounts(recipe, cell, root, complete=complete)
     holds = {mount.holds for mount in mounts}
@@ -123,7 +123,8 @@ def plan_service(recipe: Recipe, cell: Cell, image: Image, root: Path,
                    _remarks(recipe, image, host, asked))
 
 
-def _address(host: str) -> str:
+def checked_address(host: str) -> str:
+    """Return an address in its usual spelling; raises UsageError for one that is none."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError as error:

@@ -6,6 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +16,12 @@ from builder.commands.serve_options import (
     add_launch_options,
     asked,
     check_recipe,
+    find_image,
     local_image,
     locked_cell,
+    prepare,
 )
+from builder.engine.client import ImageFacts
 from builder.errors import EngineError, LockError, UsageError
 from builder.recipes.check import Finding
 from builder.recipes.load import load_recipe
@@ -107,23 +111,83 @@ def test_errors_of_the_recipe_check_refuse_a_start_unless_told(
     check_recipe(here, TINY, cell, lock, force=False)
 
 
+class Images:
+    """An engine that knows images by name and has a platform."""
+
+    info = SimpleNamespace(platform="linux/amd64")
+
+    def __init__(self, **found: ImageFacts) -> None:
+        self.found = {name.replace("_", ":"): image for name, image in found.items()}
+
+    def inspect(self, reference: str) -> ImageFacts | None:
+        return self.found.get(reference.rpartition("/")[2])
+
+    def labelled(self, repository: str, name: str, value: str) -> tuple[str, ...]:
+        return tuple(f"{repository}:{known.partition(':')[2]}" for known, image in
+                     self.found.items() if image.labels.get(name) == value)
+
+
+def of_lock(digest: str) -> ImageFacts:
+    return replace(IMAGE, labels={label.LOCK: digest})
+
+
 def test_an_image_that_is_missing_or_of_another_lock() -> None:
     _, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
 
-    class Images:
-        def __init__(self, found: object) -> None:
-            self.found = found
-
-        def inspect(self, reference: str) -> object:
-            return self.found
-
-    def ask(found: object, *, foreign: bool = False) -> object:
-        return local_image(Images(found), "r/x", lock, foreign=foreign)  # type: ignore[arg-type]
+    def ask(*, foreign: bool = False, **found: ImageFacts) -> object:
+        return local_image(Images(**found), "r/x", lock, foreign=foreign)  # type: ignore[arg-type]
 
     with pytest.raises(EngineError, match="no such image"):
-        ask(None)
-    with pytest.raises(LockError, match="current lock"):
-        ask(IMAGE)
-    assert ask(IMAGE, foreign=True) == IMAGE
-    good = replace(IMAGE, labels={label.LOCK: lock.digest})
-    assert ask(good) == good
+        ask()
+    with pytest.raises(LockError, match="the image names no lock; the current lock of cpu is"):
+        ask(x=IMAGE)
+    with pytest.raises(LockError) as told:
+        ask(x=of_lock("sha256:" + "5" * 64))
+    assert "was built from the lock 555555555555;" in told.value.what
+    assert lock.digest[7:19] in told.value.what
+    assert ask(x=IMAGE, foreign=True) == IMAGE
+    assert ask(x=of_lock(lock.digest)) == of_lock(lock.digest)
+
+
+def test_a_name_that_moved_on_leads_to_the_image_of_the_lock(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    cell, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
+    good, other = of_lock(lock.digest), of_lock("sha256:" + "5" * 64)
+    fixed = f"{WORKSPACE.registry}/cpu:fixed"
+
+    def find(asked_for: str | None = None, **found: ImageFacts) -> tuple[str, ImageFacts]:
+        return find_image(WORKSPACE, Images(**found), cell, lock, asked_for)  # type: ignore[arg-type]
+
+    assert find(cpu_cpu=good, cpu_fixed=other)[1] is good
+    assert capsys.readouterr().err == ""
+    assert find(cpu_cpu=other, cpu_fixed=good) == (fixed, good)
+    assert f"serving {fixed}" in capsys.readouterr().err
+    assert find(cpu_fixed=good) == (fixed, good)
+    assert find("r/own:1", own_1=other, cpu_fixed=good) == ("r/own:1", other)
+    nothing: dict[str, ImageFacts] = {}
+    for found in (nothing, {"cpu_cpu": other}, {"cpu_cpu": other, "cpu_fixed": other}):
+        with pytest.raises((EngineError, LockError)):
+            find(None, **found)
+
+
+@pytest.mark.parametrize("words", [
+    ("--host", "nowhere"), ("--api-key-file", "/none"), ("--model", "/none"),
+    ("--hf-token-file", "/none")])
+def test_what_is_mistyped_is_told_before_the_recipe_and_the_image(
+        words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_early(*_: object, **__: object) -> None:
+        raise AssertionError("looked at before the options")
+
+    monkeypatch.setattr(serve_options, "check_recipe", too_early)
+    monkeypatch.setattr(serve_options, "find_image", too_early)
+    with pytest.raises(UsageError) as told:
+        prepare(WORKSPACE, Images(), options(*words))  # type: ignore[arg-type]
+    assert words[0] in told.value.where
+
+
+def test_the_recipe_check_is_announced_and_comes_before_the_image(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(serve_options, "check", lambda *_: [])
+    with pytest.raises(EngineError, match="no such image"):
+        prepare(WORKSPACE, Images(), options())  # type: ignore[arg-type]
+    assert "checking the recipe tiny-gemma4 …" in capsys.readouterr().err

@@ -71,6 +71,13 @@ def test_an_image_that_is_not_there_is_none_and_a_failure_is_not(tmp_path: Path)
             method(engine(tmp_path, fails.format("Cannot connect to the Docker daemon")), "x")
 
 
+def test_the_tags_of_images_with_a_label(tmp_path: Path) -> None:
+    body = ("assert words[2:6] == ['--filter', 'label=k=v', '--filter', 'reference=r/x'], words\n"
+            "print('r/x:b\\nr/x:<none>\\nr/x:a')")
+    assert engine(tmp_path, body).labelled("r/x", "k", "v") == ("r/x:b", "r/x:a")
+    assert engine(tmp_path, "pass").labelled("r/x", "k", "v") == ()
+
+
 def test_an_image_that_is_removed_while_all_are_listed_is_no_failure(tmp_path: Path) -> None:
     body = (f"print({SHA!r}) if 'ls' in words else (print({json.dumps([IMAGE])!r}), "
             "print('No such image: b', file=sys.stderr), sys.exit(1))")
