@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from builder import console
@@ -13,6 +14,7 @@ from builder.recipes.load import recipe_names
 from builder.serve.at_work import at_work
 from builder.serve.compiled import FOLDER
 from builder.serve.end import stop
+from builder.serve.launch import NAME_BEFORE
 from builder.serve.servers import Server, names, survey
 from builder.workspace import Workspace, open_workspace
 
@@ -25,7 +27,8 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                     "that is no error.")
     parser.add_argument("recipe", metavar="RECIPE", nargs="?",
                         help="the server to stop (default: the only one)")
-    parser.add_argument("--all", action="store_true", help="stop every server")
+    parser.add_argument("--all", action="store_true",
+                        help="stop every server, and name every cache that stays")
     parser.set_defaults(execute=execute)
 
 
@@ -37,10 +40,7 @@ def execute(options: argparse.Namespace) -> int:
         chosen = choose(workspace, survey(engine).servers, options)
         for server in chosen:
             stop(engine, server, remove=True)
-    if not chosen:
-        console.info("no such server runs: nothing to stop")
-        return 0
-    for line in remains(workspace, chosen):
+    for line in remains(workspace, chosen, every=options.all):
         console.info(line)
     return 0
 
@@ -67,16 +67,23 @@ def choose(workspace: Workspace, servers: tuple[Server, ...], options: argparse.
     return list(servers)
 
 
-def remains(workspace: Workspace, stopped: list[Server]) -> list[str]:
-    """Return what a stopped server leaves: nothing but the image and the caches that it used."""
-    lines = [f"stopped: {names(stopped)}"]
-    folders = sorted({folder for server in stopped
-                      for folder in (workspace.cache / FOLDER).glob(f"{server.recipe}-*")})
-    lines += [f"  kept: {folder} (compiled, {console.size(_size(folder))})" for folder in folders]
-    if any("/" in server.model for server in stopped):
-        lines.append(f"  kept: {hub_folder()} (models)")
-    images = sorted({server.image for server in stopped})
-    return [*lines, *(f"  kept: the image {image}" for image in images)]
+def remains(workspace: Workspace, stopped: list[Server], *, every: bool = False) -> Iterator[str]:
+    """Yield what stopped servers leave: nothing but images and the caches that they used.
+
+    With ``every`` also what servers left that ended before.
+    """
+    yield f"stopped: {names(stopped)}" if stopped else "no such server runs: nothing to stop"
+    compiled = ["*"] if every else [f"{server.recipe}-*" for server in stopped]
+    for folder in sorted({folder for pattern in compiled
+                          for folder in (workspace.cache / FOLDER).glob(pattern)}):
+        yield f"  kept: {folder} (compiled, {console.size(_size(folder))})"
+    logs = [log for log in (workspace.cache / "logs").glob(f"{NAME_BEFORE}*.log") if every]
+    if logs:
+        yield f"  kept: {logs[0].parent} (logs of servers that failed: {len(logs)})"
+    if any("/" in server.model for server in stopped) or (every and hub_folder().is_dir()):
+        yield f"  kept: {hub_folder()} (models)"
+    yield from (f"  kept: the image {image}"
+                for image in sorted({server.image for server in stopped}))
 
 
 def _size(folder: Path) -> int:

@@ -36,6 +36,7 @@ from builder.workspace import Workspace
 
 # Over the read-only root; not executable is Docker's default, and compilers load what they write.
 TMPFS = tuple(f"{folder}:exec,mode=1777" for folder in ("/tmp", "/cache", contract.WORKSPACE))  # noqa: S108
+NAME_BEFORE = "sparkyard-"  # of a container, and so of its log where it failed
 HUB_TOKEN = "/run/secrets/hf-token"  # noqa: S105 - a path
 
 
@@ -107,7 +108,7 @@ def plan_launch(workspace: Workspace, recipe: Recipe, cell: Cell, image: ImageFa
     compiled = compile_cache(workspace.cache, recipe, cell, image.id)
     writable = _writable(service, compiled)
     spec = ServiceSpec(
-        image=image.id, name=f"sparkyard-{recipe.name}-{secrets.token_hex(2)}",
+        image=image.id, name=f"{NAME_BEFORE}{recipe.name}-{secrets.token_hex(2)}",
         command=with_key(service.command) if asked.key_file else service.command,
         labels={}, user=f"{user.uid}:{user.gid}", workdir=contract.WORKSPACE,
         publish=f"{bracketed(service.asked.host)}:{asked.port}:{INSIDE_PORT}",

@@ -10,7 +10,7 @@ import pytest
 from builder import cli
 from builder.commands.recipe_check import recipe_cell
 from builder.recipes.check import Finding
-from builder.recipes.load import load_recipe
+from builder.recipes.load import load_recipe, recipe_names
 from builder.recipes.models import Pin
 from builder.recipes.rules import Severity
 from builder.workspace import open_workspace
@@ -67,6 +67,15 @@ def test_what_was_not_checked_is_said_and_ends_with_one(
     document = json.loads(capsys.readouterr().out)
     assert [finding["check"] for finding in document[0]["findings"]] == ["wheel"]
     assert cli.run([*CHECK, "nothing"]) == 2
+
+
+def test_no_committed_recipe_has_an_error_but_the_wheel_that_is_not_here(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run([*CHECK, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    root = Path(MATRIX).parent
+    assert sorted(entry["recipe"] for entry in document) == sorted(recipe_names(root))
+    assert {finding["check"] for entry in document for finding in entry["findings"]} == {"wheel"}
 
 
 def test_the_roofline_is_one_table_and_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,34 @@ def test_several_have_to_be_named(played: Played, capsys: pytest.CaptureFixture[
     assert played.boxes() == {}
 
 
+def test_all_names_every_cache_also_of_servers_that_ended_before(
+        played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    hub = tmp_path / "hub"
+    monkeypatch.setenv("HF_HOME", str(hub))
+    assert run("--all") == 0
+    assert capsys.readouterr().err.strip() == "no such server runs: nothing to stop"
+    cache = played.folder / "cache"
+    compiled = [cache / "vllm" / name for name in ("tiny-gemma4-0", "other-1")]
+    for folder in (*compiled, cache / "logs", hub):
+        folder.mkdir(parents=True)
+    (cache / "logs" / "sparkyard-tiny-gemma4-0.log").touch()
+    (cache / "logs" / "internal-error-20260101-000000-a.txt").touch()
+    begin(played.engine, launch(played.folder))
+    assert run("--all") == 0
+    said = capsys.readouterr().err
+    for kept in (*(f"{folder} (compiled, 0 B)" for folder in compiled),
+                 f"{cache / 'logs'} (logs of servers that failed: 1)", f"{hub} (models)",
+                 "the image registry/x:x"):
+        assert f"kept: {kept}" in said
+    begin(played.engine, launch(played.folder))
+    assert run() == 0
+    said = capsys.readouterr().err
+    assert "tiny-gemma4-0" in said
+    assert "other-1" not in said
+    assert str(hub) not in said
+
+
 def test_a_name_that_is_mistyped_is_told(
         played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("tiny-gema4") == 2
