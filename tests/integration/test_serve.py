@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 TINY, MOE = "tiny-gemma4", "tiny-gemma4-moe"
 ASKED = ("tools: single", "vision: colour", "vision: drawn scene")
+KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
 KEY = "sk-only-for-this-test-0123456789"
 USER = 12345  # whom sudo would name: no such user has an entry in the image
 WITHIN_S = 600
@@ -123,6 +125,7 @@ def ask(host: Host, name: str) -> None:
 
 def test_a_servers_life(host: Host) -> None:
     before = files_of_others(host)
+    recipe_checks_hold(host)
     detach_and_serve(host)
     look_at_it(host)
     switch_and_back_with_a_kill(host)
@@ -149,12 +152,27 @@ def detach_and_serve(host: Host) -> None:
     ask(host, TINY)
 
 
+def recipe_checks_hold(host: Host) -> None:
+    """Check the recipes that this image serves by the wheel that it has: nothing is found."""
+    out, _ = host.run("recipe", "check", TINY, MOE, f"{TINY}-plain", "--json")
+    assert [entry["findings"] for entry in json.loads(out)] == [[], [], []]
+
+
+def the_cache_is_what_was_estimated(host: Host, name: str, log: str) -> None:
+    """Compare what vLLM says of its KV cache with what the recipe check said: within 5 %."""
+    said = KV_CACHE.search(log)
+    assert said, log
+    estimate = json.loads(host.run("recipe", "check", name, "--json")[0])[0]["memory"]
+    assert estimate["kv_cache_tokens"] == pytest.approx(int(said[1].replace(",", "")), rel=0.05)
+
+
 def look_at_it(host: Host) -> None:
     """Status, log, rights: no key anywhere, an unprivileged user, a read-only root."""
     row = host.rows()[0]
     assert (row["recipe"], row["state"], row["answers"]) == (TINY, "ready", "answers")
     log, _ = host.run("logs")
     assert "Application startup complete" in log
+    the_cache_is_what_was_estimated(host, TINY, log)
     with host.start("logs", "-f") as child:
         assert child.stdout is not None
         assert child.stdout.readline()
@@ -182,6 +200,7 @@ def switch_and_back_with_a_kill(host: Host) -> None:
     """To the mixture of experts; the way back is killed in its middle, told of and gone on with."""
     out, _ = host.run("switch", MOE)
     assert "tiny-gemma4-moe answers at" in out
+    the_cache_is_what_was_estimated(host, MOE, host.run("logs")[0])
     ask(host, MOE)
     with host.start("switch", TINY) as child:
         while "at work now: switch" not in host.run("status")[1]:
