@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from builder import console
 from builder.errors import NetworkError, UsageError
 from builder.fetch.hub import ask_hub
 from builder.indexes.settings import user_sources
 from builder.recipes.facts_file import renewed, write_facts
+from builder.recipes.load import load_all
 from builder.recipes.model_facts import FOLDER, ModelFacts, facts_of
+from builder.recipes.models import Recipe
 from builder.workspace import Workspace
 
 
@@ -43,7 +46,16 @@ def refresh(workspace: Workspace, repositories: Sequence[str]) -> int:
             continue
         path = write_facts(workspace.root, new)
         console.out(f"{path.relative_to(workspace.root)}: {_change(old, new)}")
+        for name in to_pin(workspace.root, repository):
+            console.out(f"  recipes/{name}.toml can be pinned now: write revision = "
+                        f'"{new.revision}" in the place of unpinned_because')
     return failed
+
+
+def to_pin(root: Path, repository: str) -> list[str]:
+    """Return the recipes that serve a repository at a revision that moves."""
+    return [recipe.name for recipe in load_all(root) if isinstance(recipe, Recipe)
+            and recipe.model.repository == repository and not recipe.model.pinned]
 
 
 def _change(old: ModelFacts | None, new: ModelFacts) -> str:

@@ -47,5 +47,21 @@ def test_files_are_made_and_renewed_and_one_that_fails_stays(
     assert read.weights_bytes == 3_300_000
 
 
+def test_a_recipe_that_can_be_pinned_now_is_named_and_a_pinned_one_is_not(
+        root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "recipes" / "gemma4-31b-fp8.toml").read_text()
+    moving = text.replace('"google/gemma-4-31B-it"', '"a/b"')
+    why = next(line for line in text.splitlines() if line.startswith("unpinned_because"))
+    (root / "recipes" / "moving.toml").write_text(moving)
+    (root / "recipes" / "fixed.toml").write_text(moving.replace(why, f'revision = "{"d" * 40}"'))
+    (root / "recipes" / "other.toml").write_text(text)
+    with serve_hub(pages()) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        assert facts(root, "a/b") == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "pinned" in line]
+    assert len(told) == 1
+    assert f'recipes/moving.toml can be pinned now: write revision = "{"c" * 40}"' in told[0]
+
+
 def test_what_is_no_repository_is_refused(root: Path) -> None:
     assert facts(root, "a") == 2
