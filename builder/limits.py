@@ -35,6 +35,8 @@ BENCH_TEXT_BYTES = 64 * MB  # prompts are cut from it; a long book has 6 MB
 LOG_BYTES = 64 * MB  # a longer log is read at both ends
 PAGE_BYTES = 32 * MB  # one page of a package index; the largest seen has 12 MB
 ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole
+# JSON takes up to 24 times its bytes in memory ("{}," is 3 bytes and a dict of 64 in a list).
+ENGINE_ANSWER_BYTES = 16 * MB  # one answer of the engine in JSON; 500 images are 0.5 MB
 OUTPUT_BYTES = 64 * MB  # what a program prints that we run; the longest, a bake, has under 1 MB
 MODULE_BYTES = 4 * MB  # one Python module in a wheel; the largest of vLLM has 0.4 MB
 SOURCES_BYTES = 256 * MB  # all Python modules of a wheel; those of vLLM 0.32 have 39 MB
@@ -46,7 +48,7 @@ REGISTRY_S = 300.0  # of silence of a registry, which may hash gigabytes before 
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
 WEIGHT_HEADER_BYTES = 64 * MB  # the header of a file of weights; those of 31B models have 0.2 MB
-HUB_FILE_BYTES = 64 * MB  # one answer of a model hub; the longest index of weights has 10 MB
+HUB_FILE_BYTES = 32 * MB  # one answer of a model hub; the longest index of weights has 10 MB
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
 SCRIPT_S = 7200.0  # one script in an image: minutes when it is emulated
 STREAM_S = 1800.0  # one streamed answer: 512 tokens, on an emulated machine
@@ -90,18 +92,23 @@ def bounded(chunks: Iterator[bytes], limit: int, seconds: float = PAGE_S) -> Ite
         yield chunk
 
 
-def within(seconds: float, call: Callable[[], T]) -> T:
+def within(seconds: float, call: Callable[[], T],
+           discard: Callable[[T], object] = lambda _: None) -> T:
     """Return what ``call`` returns or raises; raises TooMuchError where it takes longer.
 
     For calls whose own time limit starts again with each byte that arrives. ``call`` runs in a
-    thread that is abandoned when its time is over, so what it reads must be limited in bytes.
+    thread that is abandoned when its time is over, so what it reads must be limited in bytes; what
+    comes too late is handed to ``discard``.
     """
     results: list[T] = []
     errors: list[BaseException] = []
+    late = threading.Event()
 
     def work() -> None:
         try:
             results.append(call())
+            if late.is_set():
+                discard(results[0])
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             errors.append(error)
 
@@ -111,5 +118,6 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     if not results:
+        late.set()
         raise TooMuchError(f"not complete after {seconds:.0f} s")
     return results[0]

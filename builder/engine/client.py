@@ -111,7 +111,8 @@ class Engine:
     def inspect(self, reference: str) -> ImageFacts | None:
         """Return the facts of a local image; None where there is no such image."""
         doing = f"inspecting the image {reference}"
-        result = self.docker.run("image", "inspect", reference, doing=doing, check=False)
+        result = self.docker.run("image", "inspect", reference, doing=doing, check=False,
+                                 limit=limits.ENGINE_ANSWER_BYTES)
         if result.returncode == 0:
             return parsed(result.stdout, lambda text: read_images(text)[0], doing, reference)
         if NO_IMAGE.search(result.stderr):
@@ -129,7 +130,8 @@ class Engine:
     def image_document(self, reference: str) -> dict[str, Any] | None:
         """Return all that the engine says of a local image, as JSON; None where there is none."""
         doing = f"inspecting the image {reference}"
-        result = self.docker.run("image", "inspect", reference, doing=doing, check=False)
+        result = self.docker.run("image", "inspect", reference, doing=doing, check=False,
+                                 limit=limits.ENGINE_ANSWER_BYTES)
         if result.returncode == 0:
             return parsed(result.stdout, lambda text: dict(json.loads(text)[0]), doing, reference)
         if NO_IMAGE.search(result.stderr):

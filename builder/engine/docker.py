@@ -41,15 +41,18 @@ class DockerClient:
     patience: float = limits.ENGINE_ASK_S
 
     def run(self, *arguments: str, doing: str, where: str = "", check: bool = True,
-            stdin: bytes | None = None, timeout: float | None = None) -> process.Result:
+            stdin: bytes | None = None, timeout: float | None = None,
+            limit: int | None = None) -> process.Result:
         """Run one docker command; raise what ``explain`` makes of its failure when ``check``.
 
-        Raises EngineError after ``timeout`` seconds (else ``patience``) and for endless output.
-        ``doing`` begins the message: "asking the Docker engine for its version".
+        Raises EngineError after ``timeout`` seconds (else ``patience``) and for output of more
+        than ``limit`` bytes, which is less where an answer is read as JSON. ``doing`` begins the
+        message: "asking the Docker engine for its version".
         """
         try:
             result = process.run([*self.words, *arguments], check=False, stdin=stdin,
-                                 timeout=timeout or self.patience, limit=limits.OUTPUT_BYTES)
+                                 timeout=timeout or self.patience,
+                                 limit=limit or limits.OUTPUT_BYTES)
         except CommandError as error:
             raise hung(doing, error.result.stderr, where) from error
         if check and result.returncode != 0:
@@ -59,7 +62,8 @@ class DockerClient:
     def ask(self, *arguments: str, read: Callable[[str], T], doing: str, where: str = "",
             timeout: float | None = None) -> T:
         """Return what ``read`` makes of a command's output; EngineError where it cannot."""
-        result = self.run(*arguments, doing=doing, where=where, timeout=timeout)
+        result = self.run(*arguments, doing=doing, where=where, timeout=timeout,
+                          limit=limits.ENGINE_ANSWER_BYTES)
         return parsed(result.stdout, read, doing, where)
 
     def follow(self, *arguments: str, doing: str, where: str = "",

@@ -145,7 +145,8 @@ def services(docker: DockerClient, label: str) -> tuple[ServiceFacts, ...]:
     if not found:
         return ()
     # One may be gone by now: then the status is 1, and the others are in the answer.
-    text = docker.run("container", "inspect", *found, doing=LISTING, check=False).stdout
+    text = docker.run("container", "inspect", *found, doing=LISTING, check=False,
+                      limit=limits.ENGINE_ANSWER_BYTES).stdout
     return parsed(text, lambda answer: tuple(sorted(
         map(_facts, json.loads(answer)), key=lambda facts: facts.created)), LISTING)
 

@@ -15,17 +15,18 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic, time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from builder.errors import UsageError
 from builder.indexes.settings import Sources
-from builder.limits import PAGE_BYTES, PAGE_S, TooMuchError, bounded
+from builder.limits import PAGE_BYTES, PAGE_S, TooMuchError, bounded, within
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0  # silence on an open connection
+HEADERS_S = PAGE_S  # from the question to the end of the headers: they may come byte by byte
 CHUNK_BYTES = 1 << 20
 SLOW_S, SLOW_BYTES = 120.0, 120_000  # less than 1 kB a second is no download
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -113,20 +114,28 @@ class Client:
         """
         own = (lambda request: request) if "Authorization" in headers else None
         with failures():
-            return self._session().request("GET", url, headers=dict(headers), stream=True,
-                                           auth=own, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
+            return self._opened("GET", url, headers=dict(headers), stream=True, auth=own)
 
     def _checked(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
         with failures():
-            reply = self._session().request(method, url, headers=headers,
-                                            stream=method == "GET", allow_redirects=True,
-                                            timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
+            reply = self._opened(method, url, headers=headers, stream=method == "GET",
+                                 allow_redirects=True)
         if reply.status_code in (200, 206, 404, 410, 416):
             return reply
         reply.close()
         raise SourceError(f"answered {reply.status_code}" + _advice(reply.status_code),
                             retry=reply.status_code in RETRIED_STATUS,
                             wait_s=retry_after(reply.headers.get("Retry-After")))
+
+    def _opened(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Return an answer whose headers came within HEADERS_S, over all redirects."""
+        session = self._session()
+        try:
+            return within(HEADERS_S, lambda: session.request(
+                method, url, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S), **options),
+                requests.Response.close)
+        except TooMuchError as error:
+            raise SourceError(f"its headers are {error}", retry=False) from error
 
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):

@@ -26,6 +26,7 @@ from builder.limits import (
     REGISTRY_S,
     TooMuchError,
     bounded,
+    within,
 )
 from builder.registry.credentials import Login, find_login
 from builder.registry.reference import LOOPBACK, Reference
@@ -33,6 +34,7 @@ from builder.text import one_line, redact
 
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_S = PAGE_S  # one answer, from its first byte to its last
+HEADERS_S = REGISTRY_S + PAGE_S  # from a question to the end of its headers, over all redirects
 ATTEMPTS = 5
 FIRST_PAUSE_S = 0.5
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
@@ -144,9 +146,7 @@ class Client:
         headers = {"Accept-Encoding": "identity",
                    **({"Authorization": authorization} if authorization else {})}
         try:
-            reply = self._session().get(url, headers=headers, stream=True,
-                                        timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
-                                        auth=lambda request: request)
+            reply = self._opened("GET", url, headers=headers, allow_redirects=True)
             with reply:
                 if reply.status_code != 200:
                     raise self.given_up(RegistryFault(f"it answered {reply.status_code}"))
@@ -197,10 +197,8 @@ class Client:
               authorization: str) -> Reply:
         sent = {**headers, **({"Authorization": authorization} if authorization else {})}
         try:
-            reply = self._session().request(
-                method, url, data=cast(Any, body or None), headers=sent, stream=True,
-                allow_redirects=method in ("GET", "HEAD"), timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
-                auth=lambda request: request)  # or requests takes a login from ~/.netrc
+            reply = self._opened(method, url, data=cast(Any, body or None), headers=sent,
+                                 allow_redirects=method in ("GET", "HEAD"))
             with reply:
                 data = b"" if method == "HEAD" else b"".join(bounded(
                     _as_it_comes(reply), REGISTRY_BYTES, ANSWER_S))
@@ -218,6 +216,21 @@ class Client:
         except ValueError as error:  # a redirect whose address cannot be read
             raise RegistryFault("it leads to an unusable address") from error
         return Reply(reply.status_code, {k.lower(): v for k, v in reply.headers.items()}, data)
+
+    def _opened(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Return an answer once its headers are there; a question's within HEADERS_S.
+
+        An upload takes as long as it takes: there the limit is silence alone.
+        """
+        session = self._session()
+
+        def request() -> requests.Response:
+            return session.request(
+                method, url, stream=True, timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
+                auth=lambda request: request,  # or requests takes a login from ~/.netrc
+                **options)
+        return request() if options.get("data") else within(
+            HEADERS_S, request, requests.Response.close)
 
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):

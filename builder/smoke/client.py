@@ -12,7 +12,7 @@ from typing import Any
 import requests
 import urllib3
 
-from builder.limits import ANSWER_BYTES, STREAM_S, TooMuchError, bounded
+from builder.limits import ANSWER_BYTES, STREAM_S, TooMuchError, bounded, within
 from builder.text import redact
 
 LOOPBACK = "127.0.0.1"
@@ -141,8 +141,9 @@ class Client:
         """Return a response whose body was read within ``timeout``, or is still to come."""
         end = time.monotonic() + timeout
         try:
-            response = self._session.request(method, self.base + path, stream=True,
-                                             timeout=timeout, allow_redirects=False, **options)
+            response = within(timeout, lambda: self._session.request(
+                method, self.base + path, stream=True, timeout=timeout, allow_redirects=False,
+                **options), requests.Response.close)
             if not stream or response.status_code != 200:
                 _read_whole(response, timeout)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError,

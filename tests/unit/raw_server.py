@@ -17,10 +17,12 @@ def http_reply(status: int, body: bytes = b"", **headers: str) -> bytes:
 
 
 @contextmanager
-def raw_server(replies: Sequence[bytes], pause_s: float = 0.0) -> Iterator[str]:
+def raw_server(replies: Sequence[bytes], pause_s: float = 0.0, *, whole_head: bool = True
+               ) -> Iterator[str]:
     """Serve each connection with the next reply, then with the last again; yield the address.
 
-    With ``pause_s`` the bytes of a body come one by one.
+    With ``pause_s`` the bytes of a body come one by one, and those of the headers, too, unless
+    ``whole_head``.
     """
     left = list(replies)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -31,7 +33,8 @@ def raw_server(replies: Sequence[bytes], pause_s: float = 0.0) -> Iterator[str]:
                     with connection, suppress(OSError):
                         connection.settimeout(5)
                         connection.recv(1 << 16)
-                        _send(connection, left.pop(0) if len(left) > 1 else left[0], pause_s)
+                        _send(connection, left.pop(0) if len(left) > 1 else left[0], pause_s,
+                              whole_head=whole_head)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -42,12 +45,15 @@ def raw_server(replies: Sequence[bytes], pause_s: float = 0.0) -> Iterator[str]:
             thread.join()
 
 
-def _send(connection: socket.socket, data: bytes, pause_s: float) -> None:
+def _send(connection: socket.socket, data: bytes, pause_s: float, *, whole_head: bool) -> None:
     if not pause_s:
         connection.sendall(data)
         return
     head, end, body = data.partition(b"\r\n\r\n")
-    connection.sendall(head + end)
+    if whole_head:
+        connection.sendall(head + end)
+    else:
+        body = data
     for number in range(len(body)):
         connection.sendall(body[number:number + 1])
         time.sleep(pause_s)

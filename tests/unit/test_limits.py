@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import UsageError
-from builder.limits import TooMuchError, bounded, read_file
+from builder.limits import TooMuchError, bounded, read_file, within
 
 
 def test_a_file_up_to_the_limit_is_read(tmp_path: Path) -> None:
@@ -51,3 +52,11 @@ def test_endless_chunks_that_trickle_are_given_up() -> None:
             yield b"x"
     with pytest.raises(TooMuchError, match="not complete after 0 s"):
         list(bounded(trickle(), 10**9, 0.05))
+
+
+def test_what_comes_too_late_is_closed() -> None:
+    end, closed = threading.Event(), threading.Event()
+    with pytest.raises(TooMuchError):
+        within(0.01, lambda: end.wait(5), lambda result: closed.set())
+    end.set()
+    assert closed.wait(5)

@@ -48,6 +48,15 @@ def test_endless_output_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         client(tmp_path, "while True: print('x' * 9999)").run("info", doing="asking")
 
 
+def test_an_answer_is_read_only_as_long_as_its_json_fits_into_memory(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ENGINE_ANSWER_BYTES", 1_000_000)
+    docker = client(tmp_path, "print('[' + '{},' * 400_000 + '{}]')")
+    assert len(docker.run("info", doing="asking").stdout) > 1_000_000
+    with pytest.raises(EngineError, match="printed more than 1 MB"):
+        docker.ask("info", doing="asking", read=json.loads)
+
+
 @pytest.mark.parametrize("answer", ["", "null", "[]", "{", "<html>", "[" * 100_000, "\x1b[2J"])
 def test_an_answer_that_is_not_docker_s_is_one_error(answer: str) -> None:
     with pytest.raises(EngineError, match="not an answer of Docker") as caught:

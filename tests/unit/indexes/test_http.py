@@ -167,3 +167,13 @@ def test_a_redirect_to_no_address_is_one_reason(location: bytes) -> None:
     data = http_reply(301, Location="X").replace(b": X\r", b": " + location + b"\r")
     with raw_server([data]) as host, pytest.raises(SourceError, match="address"):
         Client(Sources("")).get(f"http://{host}/simple/a/")
+
+
+def test_headers_of_single_bytes_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte begins a socket's own time limit anew."""
+    monkeypatch.setattr(http, "HEADERS_S", 0.2)
+    with raw_server([http_reply(200, X="x" * 20)], 0.02, whole_head=False) as host:
+        for ask in (lambda: Client(Sources("")).get(f"http://{host}/simple/a/"),
+                    lambda: Client(Sources("")).ask(f"http://{host}/a", {})):
+            with pytest.raises(SourceError, match="its headers are not complete after"):
+                ask()

@@ -161,6 +161,13 @@ def test_an_answer_of_single_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
 
 
+def test_headers_of_single_bytes_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_client, "HEADERS_S", 0.2)
+    with raw_server([http_reply(200, X="x" * 20)], 0.02, whole_head=False) as host, \
+            pytest.raises(NetworkError, match="not complete after"):
+        client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
+
+
 @pytest.fixture
 def _requests_drops_a_connection() -> Iterator[None]:
     """Collect what requests leaves open when it ends in a ValueError, here and not later."""

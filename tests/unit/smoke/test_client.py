@@ -101,6 +101,20 @@ def test_a_server_that_says_nothing_times_out() -> None:
         assert told.value.timed_out
 
 
+def trickling_headers(connection: socket.socket, over: threading.Event) -> None:
+    connection.sendall(OK)
+    while not over.is_set():
+        connection.sendall(b"X")
+        over.wait(0.02)
+
+
+def test_headers_of_single_bytes_are_given_up_by_their_time() -> None:
+    """Each byte begins a socket's own time limit anew."""
+    with answering(trickling_headers) as client, pytest.raises(Unanswered) as told:
+        client.chat(REQUEST, timeout=0.2)
+    assert told.value.timed_out
+
+
 def test_nobody_there_is_no_answer_and_no_timeout() -> None:
     client = Client(1, "tiny")
     assert (client.health(), client.healthy()) == (0, False)
