@@ -8,7 +8,7 @@ A cell that fails keeps its last good lock, and its tags stay where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.errors import SparkyardError
@@ -19,7 +19,7 @@ from builder.locking.lock import Lock, lock_path, read_lock
 from builder.matrix.cells import Cell
 from builder.nightly.issues import Issues
 from builder.nightly.words import difference
-from builder.text import cut
+from builder.text import cut, redact, visible
 
 SHOWN_LINES = 60  # the end of a command's output in an issue
 BODY_CHARS = 60_000  # GitHub takes 65,536
@@ -40,13 +40,17 @@ Runner = Callable[[Sequence[str]], Ran]
 
 @dataclass(frozen=True)
 class Night:
-    """What became of one cell: ``nothing new``, ``promoted``, or the stage that failed."""
+    """What became of one cell: ``nothing new``, ``promoted``, or the stage that failed.
+
+    ``new_lock`` says that the lock is the new one although the cell failed: it was tested before.
+    """
 
     cell: str
     state: str
     failed: bool = False
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    new_lock: bool = False
 
     @property
     def summary(self) -> str:
@@ -88,20 +92,33 @@ class Cycle:
         changes = tuple(difference(old, new)) if new else ()
         if not changes and self.is_done(cell):
             return Night(cell.id, "nothing new")
-        gate: tuple[str, ...] = ()
-        for stage, words in self._checks(cell):
-            ran = self.run(words)
-            gate += tuple(line for line in ran.lines if line.startswith(GATE))
-            if ran.code:
-                self._restore(path, before)
-                return _failure(cell, stage, ran, changes, gate)
+        failed, gate = self._checked(cell, path, before, changes)
+        if failed:
+            return failed
         for stage, words in (("push", ("push", cell.id, "--next")),
                              ("promote", ("promote", cell.id))):
             ran = self.run(words)
             if ran.code:
-                return _failure(cell, stage, ran, changes, gate)
+                return replace(_failure(cell, stage, ran, changes, gate), new_lock=True)
         pointing = tuple(line for line in ran.lines if " -> sha256:" in line)
         return Night(cell.id, "promoted", changes=changes, notes=(*gate, *pointing))
+
+    def _checked(self, cell: Cell, path: Path, before: bytes | None, changes: tuple[str, ...]
+                 ) -> tuple[Night | None, tuple[str, ...]]:
+        """Build and test; whatever ends that early, also Ctrl-C, leaves the last good lock."""
+        gate: tuple[str, ...] = ()
+        good = False
+        try:
+            for stage, words in self._checks(cell):
+                ran = self.run(words)
+                gate += tuple(line for line in ran.lines if line.startswith(GATE))
+                if ran.code:
+                    return _failure(cell, stage, ran, changes, gate), gate
+            good = True
+        finally:
+            if not good:
+                self._restore(path, before)
+        return None, gate
 
     def _checks(self, cell: Cell) -> list[tuple[str, Sequence[str]]]:
         """Return the commands that must be good before anything is pushed."""
@@ -123,16 +140,22 @@ class Cycle:
                     else self.issues.settle(cell.id))
         except SparkyardError as error:
             said = f"no issue: {error.what}"
-        return Night(night.cell, night.state, night.failed, night.changes,
-                     (*night.notes, *([said] if said else [])))
+        return replace(night, notes=(*night.notes, *([said] if said else [])))
 
 
 def body(night: Night) -> str:
-    """Return the text of an issue: the stage, what changed, and the end of the output."""
-    changes = "\n".join(f"- {line}" for line in night.changes) or "- nothing in the lock"
-    output = "\n".join(f"    {line}" for line in night.notes)
-    return cut(f"{night.cell}: {night.state}. The tag stays at the last image that passed, and the "
-               f"lock is as it was.\n\n## What changed\n\n{changes}\n\n## What was said\n\n"
+    """Return the text of an issue: the stage, what changed, and the end of the output.
+
+    It may be public, and what commands print is foreign: no secret, no invisible character, and
+    each line is in a block of code.
+    """
+    changes = "\n".join(f"- {visible(line)}" for line in night.changes) or "- nothing in the lock"
+    output = "\n".join(f"    {visible(line)}" for note in night.notes
+                       for line in redact(note).splitlines())
+    lock = ("the lock is the new one, which was built and tested" if night.new_lock
+            else "the lock is as it was")
+    return cut(f"{night.cell}: {night.state}. The tag stays at the last image that passed, and "
+               f"{lock}.\n\n## What changed\n\n{changes}\n\n## What was said\n\n"
                f"{output}\n", BODY_CHARS)
 
 

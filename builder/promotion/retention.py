@@ -16,6 +16,7 @@ from pathlib import Path
 
 from builder import labels as label
 from builder.errors import VerdictError
+from builder.limits import CONFIG_BYTES, read_file
 from builder.promotion.cell import CellTags
 from builder.promotion.dated import is_dated
 from builder.promotion.evidence import describe, gather
@@ -67,7 +68,8 @@ def standing(cells: Sequence[CellTags], pinned: Collection[str], days: float, no
 
 def recipe_texts(folder: Path) -> list[str]:
     """Return the text of every recipe; what it names is pinned."""
-    return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.toml"))]
+    return [read_file(path, CONFIG_BYTES, "recipe").decode("utf-8", "replace")
+            for path in sorted(folder.glob("*.toml"))]
 
 
 def _held(repository: Repository, digest: str, names: Sequence[str], cells: Sequence[CellTags],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 
@@ -107,10 +108,11 @@ def usage(server: Server) -> Iterator[str]:
     if server.key_file:
         yield f"the API key is in {server.key_file}"
     yield ""
-    yield f"  curl {server.url}/chat/completions{key} \\"
+    yield f"  curl {shlex.quote(f'{server.url}/chat/completions')}{key} \\"
     yield "    -H 'Content-Type: application/json' \\"
-    yield (f"""    -d '{{"model": "{server.model}", "messages": [{{"role": "user", """
-           """"content": "What is the capital of France?"}]}'""")
+    question = {"model": server.model, "messages": [
+        {"role": "user", "content": "What is the capital of France?"}]}
+    yield f"    -d {shlex.quote(json.dumps(question))}"
     yield ""
     yield (f"  {command('status')} · {command('logs', '-f')} · {command('stop')} · "
            f"{command('switch', 'RECIPE')}")

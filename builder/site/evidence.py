@@ -88,8 +88,11 @@ def image_of(record: Record) -> tuple[str, str]:
 
 
 def verdict_of(runs: Iterable[Record]) -> Verdict:
-    """Return what some runs say together; a benchmark says nothing about right answers."""
-    ended = [run for run in runs if run.state == "finished" and run.level != "bench"]
+    """Return what some runs say together; a benchmark says nothing about right answers.
+
+    A run in which something had failed before it was cut off counts as failed.
+    """
+    ended = [run for run in runs if run.is_conclusive and run.level != "bench"]
     failed = sum(not run.passed for run in ended)
     if failed:
         return Verdict("fail", "failed" if failed == len(ended) == 1

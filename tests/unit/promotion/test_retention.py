@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from builder.errors import NetworkError
+from builder.errors import NetworkError, UsageError
 from builder.promotion.cell import CellTags, promote
 from builder.promotion.evidence import attach_record
 from builder.promotion.retention import note_pushed, recipe_texts, standing
@@ -107,3 +108,11 @@ def test_a_registry_that_does_not_delete_says_how(tags: CellTags, memory: Memory
     memory.deletes = True
     tags.repository.delete(image.digest)
     assert "cpu-1-abc" not in memory.tags
+
+
+def test_a_recipe_that_is_no_file_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    (tmp_path / "good.toml").write_bytes(b"image = 'x' # \xff")
+    assert recipe_texts(tmp_path) == ["image = 'x' # \N{REPLACEMENT CHARACTER}"]
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(UsageError, match="a recipe must be a regular file"):
+        recipe_texts(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from builder.engine.service import UNLESS_STOPPED
 from builder.errors import EngineError, UsageError
 from builder.serve.launch import Asked
-from builder.serve.servers import KEY_FILE, MODEL, PORT, RECIPE, read_server, survey
+from builder.serve.servers import HOST, KEY_FILE, MODEL, PORT, RECIPE, read_server, survey
 from builder.serve.start import announcement, begin, create, detached, serve, usage
 from tests.unit.fake_openai import Fake
 from tests.unit.played_servers import Played, launch, workspace
@@ -95,3 +97,16 @@ def test_how_to_talk_to_it_and_what_ctrl_c_did() -> None:
     with_key = "\n".join(usage(read_server(facts("a", {**labels, KEY_FILE: "/my k"}))))
     assert """-H "Authorization: Bearer $(sed s/^VLLM_API_KEY=// '/my k')\"""" in with_key
     assert "was not stopped" in "\n".join(detached("tiny"))
+
+
+def test_what_is_printed_for_pasting_runs_nothing_that_a_label_says(tmp_path: Path) -> None:
+    """Labels are the engine's: whoever may start containers may have written them."""
+    hostile = f"x'; touch {tmp_path}/made; echo '$(touch {tmp_path}/made)"
+    server = read_server(facts("a", {RECIPE: "tiny", MODEL: hostile, PORT: "8123",
+                                     HOST: f"$(touch {tmp_path}/made)"}))
+    lines = list(usage(server))
+    pasted = "\n".join(lines[lines.index("") + 1:lines.index("", lines.index("") + 1)])
+    done = subprocess.run(["sh", "-c", "curl() { for last; do :; done; printf %s \"$last\"; }\n"
+                           + pasted], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["model"] == hostile
+    assert not (tmp_path / "made").exists()

@@ -33,6 +33,13 @@ def test_a_benchmark_and_a_cut_off_run_give_no_verdict() -> None:
     assert in_words(verdict_of(runs)) == "no verdict"
 
 
+def test_a_run_that_failed_before_it_was_cut_off_counts_as_failed() -> None:
+    cut_off = sample(6, "tf5", state="interrupted")
+    assert any(check.status.value == "fail" for check in cut_off.checks)
+    verdict = verdict_of([sample(5, "tf5"), cut_off])
+    assert (verdict.outcome, verdict.words) == ("fail", "1 of 2 runs failed")
+
+
 def test_only_a_measured_pass_on_a_gb10_is_verified() -> None:
     assert verdict_of([measured(1, "tf5")]).gb10  # type: ignore[list-item]
     assert not verdict_of([sample(1, "tf5")]).gb10, "a sample proves nothing"

@@ -44,6 +44,15 @@ def test_what_is_not_a_page_of_ours_is_refused(tmp_path: Path) -> None:
     assert (strange / "mine.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", [".git", "CNAME", "badges/mine.txt"])
+def test_what_was_put_beside_a_page_is_not_lost(tmp_path: Path, name: str) -> None:
+    write_folder(tmp_path / "page", PAGE)
+    check_folder(tmp_path / "page", tmp_path / "cache")
+    (tmp_path / "page" / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"not of a page of Sparkyard: {name}"):
+        check_folder(tmp_path / "page", tmp_path / "cache")
+
+
 def test_a_failure_half_way_leaves_the_old_page(tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "page"
