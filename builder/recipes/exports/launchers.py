@@ -14,6 +14,7 @@ from typing import Any
 from builder.recipes.exports.service import USER_ENVIRONMENT, Holds, Service
 from builder.recipes.exports.yaml_text import to_yaml
 from builder.recipes.launch import COMPILE_CACHE, PORT
+from builder.recipes.rules import command_line
 
 # Flags whose values the launchers read and let a user change; the rest stays in the command.
 DEFAULTS = {
@@ -27,7 +28,7 @@ MANAGED = {*USER_ENVIRONMENT, "HF_HOME", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE
 
 
 def sparkrun(service: Service) -> str:
-    """Return a recipe of version 2; sparkrun starts vLLM's own multi-node for several machines."""
+    """Return a recipe of version 2; for several machines vLLM's own multi-node, or Ray if asked."""
     words = _words(service)
     recipe, nodes = service.recipe, service.asked.nodes
     model = recipe.model.repository or service.mounts[0].source
@@ -38,7 +39,7 @@ def sparkrun(service: Service) -> str:
         "recipe_version": "2", "description": recipe.description,
         "model": model,
         **({"model_revision": recipe.model.revision} if recipe.model.repository else {}),
-        "runtime": "vllm-distributed", "min_nodes": nodes, "max_nodes": nodes,
+        "runtime": "vllm-ray" if _on_ray(service) else "vllm-distributed", "min_nodes": nodes, "max_nodes": nodes,
         "container": service.image.reference, "defaults": defaults,
         "metadata": {"model_params": f"{recipe.model.parameters_billion:g}B"},
         "env": _environment(service), "command": command}
@@ -122,6 +123,10 @@ def _environment(service: Service) -> Mapping[str, str]:
             if name not in MANAGED}
 
 
+def _on_ray(service: Service) -> bool:
+    return command_line(service.recipe.serve).get("--distributed-executor-backend") == "ray"
+
+
 def _remarks(service: Service) -> list[str]:
     remarks = [remark for remark in service.remarks if "API key is the line" not in remark]
     remarks.append(f"The launcher owns user, mounts, network and the cache {COMPILE_CACHE}; it "
@@ -134,6 +139,9 @@ def _remarks(service: Service) -> list[str]:
     if template and template.replace:
         remarks.append(f"NOT CARRIED OVER: the chat template of {template.as_of} from "
                        f"{template.url}; the repository's own copy is served.")
+    if _on_ray(service):
+        remarks.append("The recipe asks for Ray, which has to be in the image: vLLM's own images "
+                       "lack it since 0.19, and those of this project have none.")
     if service.recipe.model.path:
         remarks.append("The model is a folder of this host; a launcher finds it only where it "
                        "lies at the same path.")

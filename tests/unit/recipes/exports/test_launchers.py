@@ -53,6 +53,17 @@ def test_several_machines_split_the_model() -> None:
         "--x", "--tensor-parallel-size", "2")
 
 
+def test_ray_is_for_a_recipe_that_asks_for_it_and_has_to_be_in_the_image() -> None:
+    plain = sparkrun(service("gemma4-31b-fp8", nodes=2))
+    assert yaml.safe_load(plain)["runtime"] == "vllm-distributed"
+    assert "Ray" not in plain
+    for words in (("--distributed-executor-backend", "ray"),
+                  ("--distributed-executor-backend=ray",)):
+        asked = sparkrun(service("gemma4-31b-fp8", nodes=2, serve=words))
+        assert yaml.safe_load(asked)["runtime"] == "vllm-ray"
+        assert "has to be in the image" in asked
+
+
 def test_home_and_caches_are_left_to_the_launcher() -> None:
     recipe = yaml.safe_load(sparkrun(service("tiny-gemma4")))
     assert not {"HOME", "HF_HOME", "HF_HUB_OFFLINE"} & set(recipe["env"])
