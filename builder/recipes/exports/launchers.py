@@ -39,7 +39,8 @@ def sparkrun(service: Service) -> str:
         "recipe_version": "2", "description": recipe.description,
         "model": model,
         **({"model_revision": recipe.model.revision} if recipe.model.repository else {}),
-        "runtime": "vllm-ray" if _on_ray(service) else "vllm-distributed", "min_nodes": nodes, "max_nodes": nodes,
+        "runtime": "vllm-ray" if _on_ray(service) else "vllm-distributed",
+        "min_nodes": nodes, "max_nodes": nodes,
         "container": service.image.reference, "defaults": defaults,
         "metadata": {"model_params": f"{recipe.model.parameters_billion:g}B"},
         "env": _environment(service), "command": command}
