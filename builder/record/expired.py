@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from builder.errors import UsageError
-from builder.record.models import Record, records_folder
+from builder.record.models import Record, place_of, records_folder
 from builder.record.reader import read_record
 from builder.store.prune import DAY_S, Removable, named_files
 
@@ -49,7 +49,7 @@ def _readable(cache: Path) -> Iterator[tuple[Path, Record]]:
 def _needed(records: Sequence[tuple[Path, Record]]) -> set[Path]:
     """Return the last record that counts of each image and level."""
     last = {(record.image_id, record.level): path for path, record
-            in sorted(records, key=lambda item: item[1].started) if record.is_conclusive}
+            in sorted(records, key=lambda item: place_of(*item)) if record.is_conclusive}
     return set(last.values())
 
 
@@ -57,8 +57,8 @@ def _newest(records: Sequence[tuple[Path, Record]]) -> set[Path]:
     cells: dict[str, list[Path]] = defaultdict(list)
     for path, _ in records:
         cells[path.parent.name].append(path)
-    return {path for paths in cells.values()
-            for path in sorted(paths, key=lambda path: path.stem)[-KEEP_PER_CELL:]}
+    return {path for paths in cells.values() for path in sorted(
+        paths, key=lambda path: (*place_of(path), path.stem))[-KEEP_PER_CELL:]}
 
 
 def _with_log(cache: Path, path: Path) -> Removable:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from builder.errors import UsageError, command
 from builder.record.alive import PROC, is_running
-from builder.record.models import Record
+from builder.record.models import Record, place_of
 
 OFFERED = 5  # ids named in an error, at most
 
@@ -55,7 +55,8 @@ def as_ended(record: Record, proc: Path = PROC) -> Record:
 
 def record_files(folder: Path) -> list[Path]:
     """Return the files of all records, oldest first: a name begins with the time of the start."""
-    return sorted(folder.glob("*/*.json"), key=lambda path: (path.stem, path.parent.name))
+    return sorted(folder.glob("*/*.json"), key=lambda path: (
+        *place_of(path), path.stem, path.parent.name))
 
 
 def _file(name: str) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from builder.record.host_state import HostState
 VERSION = 3
 COMPUTED = ("where", "gb10", "verdict")  # fields that follow from others
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+NAME = re.compile(r"([0-9]{8}T[0-9]{6}Z)-[a-z0-9]+(?:_([0-9]{1,9}))?")
 Level = Literal["1a", "1b", "2", "2x2", "bench"]
 State = Literal["running", "finished", "interrupted"]
 Execution = Literal["native", "emulated", "unseen"]
@@ -212,13 +214,35 @@ def record_name(record: Record) -> str:
     return f"{record.started.replace(':', '').replace('-', '')}-{record.level}"
 
 
-def free_path(folder: Path, record: Record) -> Path:
+def place_of(path: Path, record: Record | None = None) -> tuple[str, int]:
+    """Return where a record stands among those of its cell and level: its name's time and number.
+
+    A file of another name stands where its record says that it started.
+    """
+    parts = NAME.fullmatch(path.stem)
+    if parts:
+        return parts[1], int(parts[2] or 1)
+    return (record_name(record) if record else path.stem).partition("-")[0], 1
+
+
+def free_path(folder: Path, record: Record, not_before: str = "") -> Path:
     """Return the path of a new record; runs of the same second are numbered in order."""
-    path, number = folder / record.cell / f"{record_name(record)}.json", 1
+    name = f"{max(record_name(record).partition('-')[0], not_before)}-{record.level}"
+    path, number = folder / record.cell / f"{name}.json", 1
     while path.exists():
         number += 1
-        path = path.with_name(f"{record_name(record)}_{number}.json")
+        path = path.with_name(f"{name}_{number}.json")
     return path
+
+
+def next_path(folder: Path, record: Record) -> Path:
+    """Return the path of a run that begins now: after all of its cell.
+
+    Where the clock was set back, the name gets the time of the newest one and a number.
+    """
+    times = [place_of(path)[0] for path in (folder / record.cell).glob("*.json")
+             if NAME.fullmatch(path.stem)]
+    return free_path(folder, record, max(times, default=""))
 
 
 def write_record(path: Path, record: Record) -> Path:

@@ -17,7 +17,7 @@ from builder import console
 from builder.errors import UsageError, command
 from builder.limits import RECORD_BYTES, read_file
 from builder.record.find import record_files
-from builder.record.models import COMPUTED, VERSION, Record, digest_of
+from builder.record.models import COMPUTED, VERSION, Record, digest_of, place_of
 from builder.text import one_line
 
 MAX_DEPTH = 64  # levels of nesting; llama-benchy's own JSON, the deepest part, has 6
@@ -98,20 +98,22 @@ def newest_record(folder: Path) -> tuple[Path, Record]:
 
 
 def read_records(folder: Path, *, warn: bool = True) -> list[Record]:
-    """Return all readable records, oldest first.
+    """Return all readable records, oldest first by their names, which no clock can disorder.
 
     One that cannot be read proves nothing and is left out; ``warn`` says so.
     """
-    records, refused = [], []
+    records, refused = list[tuple[tuple[str, int], Record]](), list[UsageError]()
     for path in sorted(folder.glob("*/*.json")):
         try:
-            records.append(read_record(path))
+            record = read_record(path)
         except UsageError as error:
             refused.append(error)
+        else:
+            records.append((place_of(path, record), record))
     if refused and warn:
         console.warn(f"{len(refused)} of {len(records) + len(refused)} records are not counted; "
                      f"the first: {_first_line(refused)}")
-    return sorted(records, key=lambda record: record.started)
+    return [record for _, record in sorted(records, key=lambda item: item[0])]
 
 
 def image_passed(folder: Path, image_id: str) -> bool:

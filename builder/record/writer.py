@@ -20,7 +20,7 @@ from builder.errors import DiskError, SparkyardError, UsageError
 from builder.files import disk_errors
 from builder.record.alive import this_process
 from builder.record.check import Check
-from builder.record.models import Record, free_path, now, write_record
+from builder.record.models import Record, next_path, now, write_record
 from builder.text import redact
 
 PATH = re.compile(r"(?<![\w.:~-])/(?:[^\s/]+/)+([^\s/]+)")  # an absolute one; its last name stays
@@ -39,7 +39,7 @@ class RecordWriter:
         Raises UsageError where nothing can be written at all, DiskError on a full disk.
         """
         self._clock, self._started, self._cache = clock, clock(), folder.parent.absolute()
-        self.path = free_path(folder, record)
+        self.path = next_path(folder, record)
         self.record: Record = without_secrets(record)
         try:
             self.update(state="running", process=this_process(),

@@ -24,6 +24,7 @@ from builder.record.reader import (
     read_records,
     record_of,
 )
+from builder.record.writer import RecordWriter
 from tests.unit.record.test_models import a_record, keep
 
 EXAMPLES = int(os.environ.get("SPARKYARD_FUZZ_EXAMPLES", "100"))
@@ -50,6 +51,18 @@ def test_a_later_failure_takes_the_pass_back(tmp_path: Path) -> None:
     keep(tmp_path, a_record())
     keep(tmp_path, a_record(Status.FAIL, "2026-01-02T00:00:00Z"))
     assert not image_passed(tmp_path, "sha256:1")
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"),
+    ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")], ids=["a day back", "a day forth"])
+def test_the_last_run_counts_whatever_the_clock_did_between(tmp_path: Path, first: str,
+                                                            second: str) -> None:
+    RecordWriter(tmp_path, a_record(started=first)).finish()
+    assert image_passed(tmp_path, "sha256:1")
+    for status in (*12 * (Status.FAIL,), Status.PASS, Status.FAIL):
+        RecordWriter(tmp_path, a_record(status, second)).finish()
+        assert image_passed(tmp_path, "sha256:1") == (status is Status.PASS)
 
 
 def test_a_failure_on_another_level_counts(tmp_path: Path) -> None:
