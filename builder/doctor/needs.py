@@ -22,11 +22,15 @@ def cache_folders(workspace: Workspace) -> tuple[Path, ...]:
 
 
 def need_of(workspace: Workspace, recipe: Recipe) -> Need:
-    """Return what a recipe needs of a host, as far as its file says it."""
+    """Return what a recipe needs of a host, as far as its file says it.
+
+    A recipe may name an image that this matrix does not have, where another one serves it.
+    """
     given = re.search(r"--gpu-memory-utilization[= ]([\d.]+)", " ".join(recipe.serve))
     share = float(given[1]) if given else DEFAULT_UTILIZATION
-    image = workspace.matrix.images[recipe.image]
+    image = workspace.matrix.images.get(recipe.image)
+    gpu, cuda = (image.gpu, image.cuda) if image else (None, None)
     local = recipe.model.path is not None
-    return Need(name=recipe.name, memory_share=share if image.gpu else 0.0, cuda=image.cuda or "",
-                image=IMAGE_BYTES if image.gpu else 0,
+    return Need(name=recipe.name, memory_share=share if gpu else 0.0, cuda=cuda or "",
+                image=IMAGE_BYTES if gpu else 0,
                 model=0 if local else int(recipe.model.parameters_billion * BYTES_A_BILLION))

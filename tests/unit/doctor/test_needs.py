@@ -22,6 +22,14 @@ def test_what_a_recipe_needs_comes_from_its_file() -> None:
     assert (tiny.memory_share, tiny.cuda, tiny.model) == (0.0, "", 0)
 
 
+def test_a_recipe_of_an_image_that_the_matrix_lacks_needs_no_gpu_that_is_known() -> None:
+    workspace = open_workspace(ROOT / "matrix.toml")
+    elsewhere = load_recipe(ROOT, "gemma4-26b-a4b-fp8").model_copy(update={"image": "of-another"})
+    need = need_of(workspace, elsewhere)
+    assert (need.memory_share, need.cuda, need.image) == (0.0, "", 0)
+    assert need.model == 50_400_000_000
+
+
 def test_the_folders_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = open_workspace(ROOT / "matrix.toml")
     monkeypatch.setenv("HF_HOME", "/models")
