@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from builder.bisection.search import Search, Verdict
 from builder.errors import UsageError, command
@@ -54,7 +55,7 @@ class Bisection(Frozen):
     """A search and its steps, in the order in which they were taken."""
 
     question: Question
-    versions: tuple[str, ...]
+    versions: Annotated[tuple[str, ...], Field(min_length=2)]
     steps: tuple[Step, ...] = ()
 
     @property
@@ -84,7 +85,11 @@ def state_path(cache: Path, question: Question) -> Path:
 def load(cache: Path, question: Question) -> Bisection | None:
     """Return the search as it was left, None for a new one; raises UsageError if damaged."""
     path = state_path(cache, question)
-    return read(path) if path.exists() else None
+    if not path.exists():
+        return None
+    if (found := read(path)).question != question:
+        raise _damaged(path)
+    return found
 
 
 def read(path: Path) -> Bisection:
@@ -92,8 +97,7 @@ def read(path: Path) -> Bisection:
     try:
         return Bisection.model_validate_json(read_file(path, RECORD_BYTES, "bisection"))
     except ValidationError as error:
-        raise UsageError("the state of this bisection is damaged", where=str(path),
-                         next_step=f"begin anew: {command('bisect', '…', '--restart')}") from error
+        raise _damaged(path) from error
 
 
 def save(cache: Path, bisection: Bisection) -> Path:
@@ -110,3 +114,8 @@ def newest(cache: Path, recipe: str) -> Bisection | None:
                    key=lambda path: path.stat().st_mtime)
     found = (read(path) for path in paths)
     return next((one for one in found if one.question.recipe == recipe and one.is_finished), None)
+
+
+def _damaged(path: Path) -> UsageError:
+    return UsageError("the state of this bisection is damaged", where=str(path),
+                      next_step=f"begin anew: {command('bisect', '…', '--restart')}")

@@ -40,6 +40,15 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     assert "--restart" in error.value.next_step
 
 
+def test_a_state_without_versions_or_of_another_question_is_damaged(tmp_path: Path) -> None:
+    other = FOUND.model_copy(update={"question": QUESTION.model_copy(update={"good": "2"})})
+    for state in (FOUND.model_copy(update={"versions": ()}), other):
+        state_path(tmp_path, QUESTION).parent.mkdir(exist_ok=True)
+        state_path(tmp_path, QUESTION).write_text(state.model_dump_json())
+        with pytest.raises(UsageError, match="damaged"):
+            load(tmp_path, QUESTION)
+
+
 def test_the_newest_finished_search_of_a_recipe_is_found(tmp_path: Path) -> None:
     assert newest(tmp_path, "tiny") is None
     save(tmp_path, FOUND)
