@@ -94,13 +94,13 @@ def needed(recipe: Recipe, cell: Cell, now: Look) -> int:
     """Return the bytes of the machine's memory that a server takes, as far as its flags say so."""
     if not cell.is_cuda:
         space = recipe.environment.get(CPU_CACHE, "")
-        return int(space) * GIB if space.isdigit() else 0
+        return int(space) * GIB if re.fullmatch(r"[0-9]{1,6}", space) else 0
     return int(_share(recipe.serve) * now.total) if now.unified else 0
 
 
 def _share(words: Sequence[str]) -> float:
     text = " ".join(words)
-    found = re.search(rf"{SHARE_FLAG}[ =]([\d.]+)", text)
+    found = re.search(rf"{SHARE_FLAG}[ =]([0-9]*\.?[0-9]+)", text)
     return float(found[1]) if found else DEFAULT_SHARE
 
 

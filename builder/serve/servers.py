@@ -7,6 +7,7 @@ While both are there, the switch is not complete; whoever comes next can go on o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ HOST, PORT, KEY_FILE = f"{label.SERVE}host", f"{label.SERVE}port", f"{label.SERV
 FLAGS, LAUNCH = f"{label.SERVE}flags", f"{label.SERVE}launch"
 WHEN, BY = f"{label.SERVE}when", f"{label.SERVE}by"
 RESTART, REPLACES = f"{label.SERVE}restart", f"{label.SERVE}replaces"
+DIGITS = re.compile(r"[0-9]{1,5}")
 ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 
 
@@ -113,7 +115,7 @@ def read_server(facts: ServiceFacts) -> Server:
     return Server(
         id=facts.id, name=facts.name, recipe=text(RECIPE, ""), cell=text(CELL, ""),
         model=text(MODEL, ""), image=text(REFERENCE, ""), image_id=facts.image,
-        host=text(HOST, LOOPBACK), port=int(port) if port.isdigit() else 0,
+        host=text(HOST, LOOPBACK), port=int(port) if DIGITS.fullmatch(port) else 0,
         key_file=Path(text(KEY_FILE, "")) if text(KEY_FILE) else None,
         flags=_words(text(FLAGS, "")), launch=text(LAUNCH, ""), when=text(WHEN, ""),
         by=text(BY, ""), replaces=text(REPLACES, ""),

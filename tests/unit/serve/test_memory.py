@@ -76,6 +76,8 @@ def test_what_a_server_takes_is_read_from_its_recipe() -> None:
     assert needed(gpu, GPU, spark) == 70 * GIB
     assert needed(gpu.model_copy(update={"serve": ("--gpu-memory-utilization=0.5",)}), GPU,
                   spark) == 50 * GIB
+    assert needed(gpu.model_copy(update={"serve": ("--gpu-memory-utilization=0.5.5",)}), GPU,
+                  spark) == 50 * GIB, "what is no number is no traceback"
     assert needed(gpu.model_copy(update={"serve": ()}), GPU, spark) == int(
         memory.DEFAULT_SHARE * spark.total)
     assert needed(gpu, GPU, Look(100 * GIB, 0, ())) == 0, "that GPU has memory of its own"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from builder.engine.container import ContainerState
 from builder.engine.service import ServiceFacts
 from builder.serve import servers
@@ -52,3 +54,8 @@ def test_a_switch_is_cut_off_while_both_are_there() -> None:
     assert (old.was_started, new.was_started) == (True, False)
     assert both.of("a") == both.of("sparkyard-old") == (old,)
     assert names((old, new)) == "a (port 0), b (port 0)"
+
+
+@pytest.mark.parametrize("port", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "-1", "x"])
+def test_a_port_that_is_none_is_no_traceback(port: str) -> None:
+    assert read_server(facts("a", {servers.RECIPE: "tiny", servers.PORT: port})).port == 0
