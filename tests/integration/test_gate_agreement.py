@@ -21,6 +21,7 @@ from builder.binaries.wheel_facts import read_wheels
 from builder.engine.client import Engine, RunSpec
 from builder.fetch.wheels import fetch_lock
 from builder.gate.abi import Target, check_abi
+from builder.gate.rules import rules
 from builder.image import local_name
 from builder.locking.lock import load_for
 from builder.matrix.cells import select
@@ -71,7 +72,8 @@ def loaded(before: str, folder: Path) -> list[Check]:
     spec = RunSpec(local_name(WORKSPACE.registry, CELL), ("sleep", "infinity"), entrypoint="",
                    network="none", copies=((HERE / "inside", FOLDER),))
     asked = folder / "spec.json"
-    asked.write_text(json.dumps({"cuda": None, "extensions": []}))
+    asked.write_text(json.dumps({"cuda": None, "extensions": [], "operators": [
+        rule.pattern for rule in rules().operators]}))
     with running(Engine.connect(), spec) as (box, events):
         box.copy_into(asked, f"{FOLDER}/spec.json")
         changed = box.exec(["sh", "-euc", before])
