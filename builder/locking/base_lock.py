@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from builder.config_file import shape_problems
 from builder.errors import command
@@ -23,7 +24,20 @@ from builder.model import Frozen
 
 UPGRADE_STEP = f"make it again with {command('base', '--upgrade')}"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+SNAPSHOT_FORMAT = "%Y%m%dT%H%M%SZ"
 Key = tuple[str, str]  # ("slim", "linux/arm64")
+
+
+def snapshot_time(text: str) -> str:
+    """Accept a time as snapshot services write it, or nothing; else ValueError."""
+    try:
+        good = not text or datetime.strptime(text, SNAPSHOT_FORMAT).strftime(
+            SNAPSHOT_FORMAT) == text
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{text!r} is not a time like 20261121T235959Z")
+    return text
 
 
 class LockedDeb(Frozen):
@@ -45,7 +59,8 @@ class LockedBase(Frozen):
 
     ``image_id`` is the digest of the image's configuration and does not depend on the engine;
     ``digest`` is the manifest's, as pushed. ``recipe`` is the sha256 of what was asked for,
-    ``epoch`` (Unix seconds) the latest time that a file in the image may carry. ``unlocked`` is
+    ``epoch`` (Unix seconds) the latest time that a file in the image may carry, ``snapshot`` the
+    time at which a snapshot service has all its packages (``20261121T235959Z``). ``unlocked`` is
     the reason why this is not the committed base, ``instead_of`` that base's image id.
     """
 
@@ -58,6 +73,7 @@ class LockedBase(Frozen):
     python: str
     glibc: str
     epoch: int
+    snapshot: Annotated[str, AfterValidator(snapshot_time)] = ""
     source: str = ""
     unlocked: str = ""
     instead_of: str = ""

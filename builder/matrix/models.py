@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from builder import specifiers
 from builder.matrix.patch import Patch
 from builder.matrix.promotion import Promotion
+from builder.matrix.snapshot import Snapshot
 from builder.model import (
     Frozen,
     ImageName,
@@ -71,7 +72,8 @@ class Base(Frozen):
 
     ``toolchain`` are requirements that a CUDA cell needs on this base because the base itself
     does not carry the compiler; ``{cuda}`` is the image's CUDA version, so that every component
-    has the same minor version (mixed ones do not compile: vllm-project/vllm#44305).
+    has the same minor version (mixed ones do not compile: vllm-project/vllm#44305). ``snapshot``
+    names the service that keeps the Debian packages of its lock.
     """
 
     description: str = ""
@@ -81,6 +83,7 @@ class Base(Frozen):
     glibc: Annotated[str, Field(pattern=r"^2\.\d{1,2}$")]
     platforms: tuple[Platform, ...] = Field(min_length=1)
     toolchain: tuple[RequirementText, ...] = ()
+    snapshot: str | None = None
 
 
 class AxisValue(Frozen):
@@ -163,6 +166,7 @@ class Matrix(Frozen):
     schema_version: Literal[1] = Field(alias="schema")
     registry: Registry
     indexes: dict[Name, Index] = Field(default_factory=dict)
+    snapshots: dict[Name, Snapshot] = Field(default_factory=dict)
     bases: dict[Name, Base]
     images: dict[Name, Image]
     patches: dict[Name, Patch] = Field(default_factory=dict)

@@ -38,6 +38,7 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
             yield from _wrong_axes(here, image)
             yield from _wrong_choices(here, image, bases)
             yield from _wrong_promotion(here, image, _table(raw, "promote"))
+    yield from _wrong_snapshots(bases, _table(raw, "snapshots"))
     for number, block in enumerate(_list(raw.get("blocked"))):
         for glob in _texts(_table(block).get("images")):
             if not any(fnmatchcase(name, glob) for name in images):
@@ -48,6 +49,14 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
             if not any(_may_name_a_cell(glob, image) for image in images):
                 yield Problem(dotted(("patches", name, "images")),
                               f'no image matches "{glob}"', suggestion(glob, list(images)))
+
+
+def _wrong_snapshots(bases: Table, snapshots: Table) -> Iterator[Problem]:
+    for name, base in bases.items():
+        wanted = _table(base).get("snapshot")
+        if isinstance(wanted, str) and wanted not in snapshots:
+            yield Problem(dotted(("bases", name, "snapshot")), f'there is no snapshot "{wanted}"',
+                          suggestion(wanted, list(snapshots)))
 
 
 def _too_many_cells(images: Table) -> Iterator[Problem]:

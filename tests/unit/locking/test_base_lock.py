@@ -35,6 +35,14 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert render(read.values()) == path.read_text()
 
 
+def test_the_time_of_a_snapshot_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "bases.toml"
+    base = make_base(snapshot="20261121T235959Z")
+    write_bases(path, {base.key: base})
+    assert 'snapshot = "20261121T235959Z"' in path.read_text()
+    assert load_bases(path)[base.key].snapshot == "20261121T235959Z"
+
+
 def test_order_of_entry_does_not_matter() -> None:
     one, two = make_base(), make_base("linux/amd64")
     turned = one.model_copy(update={"packages": one.packages[::-1]})
@@ -70,6 +78,8 @@ def test_a_damaged_lock_is_refused(tmp_path: Path, text: str) -> None:
     ("epoch = 1", "epoch = 1\nnote = 1", "base.0.note: unknown key"),
     ("# Generated", "note = 1\n# Generated", "note: unknown key"),
     ('python = "3.11.2"', "python = 1e400", "base.0.python"),
+    ("epoch = 1", 'epoch = 1\nsnapshot = "20261399T000000Z"', "base.0.snapshot"),
+    ("epoch = 1", 'epoch = 1\nsnapshot = "yesterday"', "is not a time like"),
 ])
 def test_each_edit_is_refused_by_name(tmp_path: Path, before: str, after: str, said: str) -> None:
     path = tmp_path / "bases.toml"

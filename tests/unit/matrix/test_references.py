@@ -72,3 +72,12 @@ def test_the_common_policy_is_one_for_gpu_images_too() -> None:
     assert list(places(raw)) == ["promote.hardware"]
     raw["images"]["tf5"]["promote"] = {"level": "2", "hardware": ["gb10"]}
     assert places(raw) == {}
+
+
+def test_a_base_names_a_snapshot_service_that_is_there() -> None:
+    raw = small()
+    raw["bases"]["slim"]["snapshot"] = "debain"
+    raw["snapshots"] = {"debian": {}}
+    assert places(raw) == {"bases.slim.snapshot": 'there is no snapshot "debain"'}
+    raw["bases"]["slim"]["snapshot"] = "debian"
+    assert places(raw) == {}
