@@ -55,6 +55,7 @@ ORDER = (
     "layers",
     "patches",
     "lean",
+    "wheels",
     "recipes",
     "image",
     "sbom",
