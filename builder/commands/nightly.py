@@ -23,7 +23,7 @@ from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
 from builder.nightly.issues import FolderIssues, GitHubIssues
 from builder.patches.load import load_series
 from builder.patches.stage import series_digest
-from builder.promotion.cell import tags_of
+from builder.promotion.cell import promotable, tags_of
 from builder.promotion.contents import read_remote
 from builder.workspace import Workspace, open_workspace
 
@@ -47,8 +47,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Go through the cells; the exit code is 1 where one of them failed."""
     workspace = open_workspace(options.matrix)
-    cells = [cell for cell in select(workspace.cells, options.cells)
-             if options.cells or (cell.promote and not cell.blocked)]
+    cells = [cell for cell in promotable(select(workspace.cells, options.cells))
+             if options.cells or not cell.blocked]
     issues = (GitHubIssues() if options.issues == "github"
               else FolderIssues(workspace.cache / FOLDER))
     cycle = Cycle(workspace.locks, runner(options.matrix), issues,

@@ -19,6 +19,7 @@ from builder.promotion.cell import (
     CellTags,
     Promoted,
     find_image,
+    promotable,
     promote,
     tags_of,
 )
@@ -59,7 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Promote cell by cell, or show the logs; the first refusal stops."""
     workspace = open_workspace(options.matrix, make_cache=False)
-    cells = select(workspace.cells, options.cells)
+    cells = promotable(select(workspace.cells, options.cells))
     if options.log:
         return show_logs([tags_of(cell, workspace.registry) for cell in cells],
                          as_json=options.json)
@@ -121,7 +122,7 @@ def show_logs(cells: Sequence[CellTags], *, as_json: bool) -> int:
                       ("number", "time", "did", "image", "records", "reason"), rows)
         _show_state(tag, entries)
     for tags in cells:
-        console.out(f"{tags.cell} needs {demand(tags.policy)}")
+        console.out(f"{tags.cell} needs {demand(tags.needed)}")
     return 0
 
 

@@ -16,7 +16,6 @@ from builder.promotion.retention import Held, recipe_texts, standing
 from builder.record.models import now
 from builder.workspace import Workspace, open_workspace
 
-DEFAULT_DAYS = 90
 MOST_DAYS = 36_500
 
 
@@ -27,8 +26,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cells", nargs="+", metavar="CELL",
                         help="cell ids or globs; all images beside theirs are looked at")
     parser.add_argument("--prune", action="store_true", help="say what would be removed")
-    parser.add_argument("--days", type=int, default=DEFAULT_DAYS, metavar="N",
-                        help="keep what was pushed less than N days ago (default: %(default)d)")
+    parser.add_argument("--days", type=int, metavar="N",
+                        help="keep what was pushed less than N days ago (default: the matrix's "
+                        "retention.days)")
     parser.add_argument("--yes", action="store_true", help="with --prune: remove it")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
@@ -38,13 +38,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Show what is there, and remove what may go where that is asked for."""
     workspace = open_workspace(options.matrix, make_cache=False)
-    days = min(max(options.days, 0), MOST_DAYS)
-    shown = [(cells, standing(cells, recipe_texts(workspace.root / "recipes"), days, now()))
-             for cells in _repositories(workspace, options.cells)]
+    shown = []
+    for image in dict.fromkeys(cell.image for cell in select(workspace.cells, options.cells)):
+        cells, days = _tags(workspace, image), _days(workspace, image, options.days)
+        shown.append((cells, days, standing(
+            cells, recipe_texts(workspace.root / "recipes"), days, now())))
     if options.json:
         console.document([{"repository": cells[0].repository.name, **_as_json(held)}
-                          for cells, images in shown for held in images])
-    for cells, images in shown:
+                          for cells, _, images in shown for held in images])
+    for cells, days, images in shown:
         if not options.json:
             show(cells[0].repository.name, images, prune=options.prune)
         if options.prune and options.yes:
@@ -78,11 +80,16 @@ def _remove(workspace: Workspace, cells: Sequence[CellTags], images: Sequence[He
                  "its garbage collection")
 
 
-def _repositories(workspace: Workspace, patterns: Sequence[str]) -> list[list[CellTags]]:
-    """Return for each image of the chosen cells the tags of all its cells."""
-    images = dict.fromkeys(cell.image for cell in select(workspace.cells, patterns))
-    return [[tags_of(cell, workspace.registry) for cell in workspace.cells if cell.image == image]
-            for image in images]
+def _tags(workspace: Workspace, image: str) -> list[CellTags]:
+    """Return the tags of all cells of an image, which share a repository."""
+    return [tags_of(cell, workspace.registry) for cell in workspace.cells if cell.image == image]
+
+
+def _days(workspace: Workspace, image: str, asked: int | None) -> int:
+    """Return the age from which an image may go: as asked for, else as the matrix has it."""
+    if asked is not None:
+        return min(max(asked, 0), MOST_DAYS)
+    return next(cell.retention.days for cell in workspace.cells if cell.image == image)
 
 
 def _as_json(held: Held) -> dict[str, object]:

@@ -30,7 +30,7 @@ from builder.matrix.models import (
     axis_slugs,
 )
 from builder.matrix.patch import Patch
-from builder.matrix.promotion import Promotion
+from builder.matrix.promotion import Promotion, Retention
 from builder.model import Frozen
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
@@ -42,7 +42,8 @@ class Cell(Frozen):
     ``axes`` maps each axis to its value's spec (the base to its name); ``requirements``,
     ``overrides`` and ``leave_out`` are what the resolver is given; ``indexes`` are the named
     upstream ones with their addresses filled in; ``patches`` those declared for it, of which the
-    locked versions decide.
+    locked versions decide. ``never_promote`` says why it has no policy, ``promote``; both are empty
+    where the matrix says nothing.
     """
 
     id: str
@@ -63,6 +64,8 @@ class Cell(Frozen):
     blocked: Blocked | None
     lean: bool = False
     promote: Promotion | None = None
+    never_promote: str = ""
+    retention: Retention = Retention()
 
     @property
     def machine(self) -> str:
@@ -160,6 +163,8 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
     axes = {"base": choice["base"], **{axis: value.spec for axis, value in values.items()}}
     defaults = {"base": image.base[0],
                 **{axis: next(iter(found), None) for axis, found in known.items()}}
+    never = image.never_promote or next(
+        (value.never_promote for value in values.values() if value.never_promote), "")
     differing = [slug for axis, slug in choice.items() if slug != defaults[axis]]
     return Cell(
         id="-".join([name, *differing]), image=name, platform=image.platform, gpu=image.gpu,
@@ -170,7 +175,8 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
         patches=_patches(matrix, name, "-".join([name, *differing])), lean=image.lean,
-        promote=image.promote or matrix.promote,
+        promote=None if never else image.promote or matrix.promote, never_promote=never,
+        retention=image.retention or matrix.retention,
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from builder import specifiers
 from builder.matrix.patch import Patch
-from builder.matrix.promotion import Promotion
+from builder.matrix.promotion import Promotion, Retention
 from builder.matrix.snapshot import Snapshot
 from builder.model import (
     Frozen,
@@ -86,13 +86,18 @@ class Base(Frozen):
     snapshot: str | None = None
 
 
+Reason = Annotated[str | None, Field(min_length=1, max_length=300)]
+
+
 class AxisValue(Frozen):
     """One value of an axis: a version or specifier, its name in cell ids, and whether it
-    overrides what the other packages ask for (a ``uv --override``)."""  # noqa: D205, D209
+    overrides what the other packages ask for (a ``uv --override``). ``never_promote`` says why no
+    tag may move to a cell with this value."""  # noqa: D205, D209
 
     spec: Specifier
     name: Name | None = None
     override: bool = False
+    never_promote: Reason = None
 
     @property
     def slug(self) -> str:
@@ -137,7 +142,8 @@ class Image(Frozen):
     ``transformers5`` (what a ``tf5`` tag says). ``requires`` adds requirements, ``leave_out``
     names packages that must not enter the closure; ``indexes`` names the upstream indexes that
     its packages come from. ``lean`` leaves out of the wheels what ``gpu`` can never run.
-    ``promote`` is the policy of its moving tags, in place of the matrix's own.
+    ``promote`` is the policy of its moving tags, in place of the matrix's own; ``never_promote``
+    says why it has none. ``retention`` says how long its images are kept, in place of the matrix's.
     """
 
     description: str = ""
@@ -158,10 +164,12 @@ class Image(Frozen):
     exclude: tuple[Combination, ...] = ()
     include: tuple[Combination, ...] = ()
     promote: Promotion | None = None
+    never_promote: Reason = None
+    retention: Retention | None = None
 
 
 class Matrix(Frozen):
-    """The whole of ``matrix.toml``; ``promote`` is the policy of moving tags without their own."""
+    """All of ``matrix.toml``; ``promote`` and ``retention`` are for images without their own."""
 
     schema_version: Literal[1] = Field(alias="schema")
     registry: Registry
@@ -172,6 +180,7 @@ class Matrix(Frozen):
     patches: dict[Name, Patch] = Field(default_factory=dict)
     blocked: tuple[Blocked, ...] = ()
     promote: Promotion | None = None
+    retention: Retention = Retention()
 
 
 def axis_slugs(image: Image, axis: str) -> list[str]:

@@ -25,6 +25,12 @@ class Requirement(Frozen):
     recipes: tuple[Name, ...] = ()
 
 
+class Retention(Frozen):
+    """How long the registry keeps an image that nothing needs; what something needs stays."""
+
+    days: Annotated[int, Field(ge=0, le=36_500)] = 90
+
+
 class IgnoredRecord(Frozen):
     """A record that says fail and does not count, and why: a fault of the machine, say."""
 

@@ -157,7 +157,13 @@ def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
 
 
 def _wrong_promotion(here: Place, image: Table, common: Table) -> Iterator[Problem]:
-    """Refuse evidence of other hardware than the GPU that an image is made for."""
+    """Refuse evidence of other hardware than the image's GPU, and a policy that is never used."""
+    if image.get("never_promote") and image.get("promote") is not None:
+        yield Problem(dotted((*here, "promote")), "this image also has never_promote",
+                      "remove one of the two")
+        return
+    if image.get("never_promote"):
+        return
     needed, own = GPU_HARDWARE.get(str(image.get("gpu"))), _table(image, "promote")
     where: Place = (*here, "promote") if own else ("promote",)
     for other in _texts((own or common).get("hardware")):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from builder import console
+from builder.config_file import dotted
 from builder.errors import UsageError, VerdictError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell
@@ -24,31 +26,44 @@ from builder.registry.repository import Manifest, Repository
 
 @dataclass(frozen=True)
 class CellTags:
-    """A cell's repository, its policy, and the moving tags that the policy has."""
+    """A cell's repository, its policy, and the moving tags that the policy has.
+
+    Without a policy there are none; ``refusal`` says why, and where the matrix says so.
+    """
 
     repository: Repository
     cell: str
-    policy: Promotion
+    policy: Promotion | None
     options: dict[str, Callable[[], object]] = field(default_factory=dict)
+    refusal: UsageError | None = None
+
+    @property
+    def needed(self) -> Promotion:
+        """Return the policy; raises UsageError where the cell is never promoted."""
+        if self.policy is None:
+            raise self.refusal or UsageError("there is no policy", where=self.cell,
+                                             next_step="add [promote] to matrix.toml")
+        return self.policy
 
     @property
     def own(self) -> MovingTag:
-        """Return the cell's own moving tag."""
-        return self._tag(self.cell, self.policy)
+        """Return the cell's own moving tag; raises UsageError as ``needed`` does."""
+        return self._tag(self.cell, self.needed)
 
     @property
     def unverified(self) -> MovingTag | None:
         """Return the tag that promises less; None where the policy has none."""
-        needed = self.policy.unverified
+        needed = self.policy.unverified if self.policy else None
         return self._tag(f"{self.cell}{UNVERIFIED}", needed, unverified=True) if needed else None
 
     def all(self) -> list[MovingTag]:
-        """Return the moving tags."""
-        return [self.own, *([self.unverified] if self.unverified else [])]
+        """Return the moving tags; none for a cell that is never promoted."""
+        return [*([self.own] if self.policy else []),
+                *([self.unverified] if self.unverified else [])]
 
     def _tag(self, name: str, needed: Requirement, *, unverified: bool = False) -> MovingTag:
         def proof(digest: str) -> Proof:
-            return prove(gather(self.repository, digest), self.cell, needed, self.policy)
+            return prove(gather(self.repository, digest), self.cell, needed, self.needed)
         return MovingTag(self.repository, name, proof, unverified, **self.options)  # type: ignore[arg-type]
 
 
@@ -62,13 +77,31 @@ class Promoted:
 
 
 def tags_of(cell: Cell, registry: str) -> CellTags:
-    """Return a cell's tags in a registry; raises UsageError where the matrix has no policy."""
-    if cell.promote is None:
-        raise UsageError("the matrix does not say what this image must show to be promoted",
-                         where=f"matrix.toml: images.{cell.image}",
-                         next_step="add [promote] with level and hardware")
+    """Return a cell's tags in a registry."""
     client = Client(parse(local_name(registry, cell)))
-    return CellTags(Repository(client), cell.id, cell.promote)
+    return CellTags(Repository(client), cell.id, cell.promote, refusal=_refusal(cell))
+
+
+def promotable(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Return the cells that have a policy; raises UsageError where none of them has one."""
+    found = tuple(cell for cell in cells if cell.promote)
+    refusals = [error for cell in cells if (error := _refusal(cell))]
+    if refusals and not found:
+        raise refusals[0]
+    for error in refusals:
+        console.info(f"left out: {error.where}: {error.what}")
+    return found
+
+
+def _refusal(cell: Cell) -> UsageError | None:
+    """Return why a cell has no moving tag; None where it has a policy."""
+    where = f"matrix.toml: {dotted(('images', cell.image))}, cell {cell.id}"
+    if cell.never_promote:
+        return UsageError(f"this cell is never promoted: {cell.never_promote}", where=where,
+                          next_step="name another cell, or remove never_promote")
+    return None if cell.promote else UsageError(
+        "the matrix does not say what this image must show to be promoted", where=where,
+        next_step="add [promote] with level and hardware")
 
 
 def find_image(tags: CellTags, name: str = "") -> Manifest:

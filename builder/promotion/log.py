@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -83,6 +83,11 @@ def entry_tag(tag: str, number: int, digest: str) -> str:
 def is_log_tag(name: str) -> bool:
     """Say whether a tag is that of an entry of a log."""
     return _TAG.fullmatch(name) is not None
+
+
+def logged_tags(names: Iterable[str]) -> set[str]:
+    """Return the moving tags that have a log among these tags of a repository."""
+    return {parts[1] for name in names if (parts := _TAG.fullmatch(name))}
 
 
 def append(repository: Repository, entry: Entry) -> Logged:

@@ -2,7 +2,8 @@
 
 Kept is what a tag holds (moving, ``-next``, dated), what a log names, what a recipe names, what a
 passing record proves, and what is too young or of unknown age. Entries of logs and attached
-documents are always kept: evidence outlives its image.
+documents are always kept: evidence outlives its image. The tags and logs of a cell that the matrix
+does not have any more, or never promotes now, count like all others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from builder.limits import CONFIG_BYTES, read_file
 from builder.promotion.cell import CellTags
 from builder.promotion.dated import is_dated
 from builder.promotion.evidence import describe, gather
-from builder.promotion.log import is_log_tag
+from builder.promotion.log import chain, is_log_tag, logged_tags, read_state
+from builder.promotion.moving import UNVERIFIED
 from builder.record.models import TIME_FORMAT
 from builder.registry.repository import Manifest, Repository
 
@@ -55,14 +57,17 @@ def standing(cells: Sequence[CellTags], pinned: Collection[str], days: float, no
     """
     repository = cells[0].repository
     images: dict[str, list[str]] = defaultdict(list)
-    for name in repository.tags():
+    there = repository.tags()
+    moving = sorted({*logged_tags(there), *(f"{cell.cell}{end}" for cell in cells
+                                            for end in ("", UNVERIFIED))})
+    for name in there:
         if not is_log_tag(name) and not _BESIDE.fullmatch(name):
             manifest = repository.manifest(name)
             if manifest is not None:
                 images[manifest.digest].append(name)
-    logged = {one.entry.target: tag.tag for cell in cells for tag in cell.all()
-              for one in tag.history()}
-    return [_held(repository, digest, names, cells, logged, pinned, days, now)
+    logged = {one.entry.target: tag for tag in moving
+              for one in chain(repository, read_state(repository, tag).head)}
+    return [_held(repository, digest, names, moving, logged, pinned, days, now)
             for digest, names in images.items()]
 
 
@@ -72,10 +77,10 @@ def recipe_texts(folder: Path) -> list[str]:
             for path in sorted(folder.glob("*.toml"))]
 
 
-def _held(repository: Repository, digest: str, names: Sequence[str], cells: Sequence[CellTags],
+def _held(repository: Repository, digest: str, names: Sequence[str], moving: Sequence[str],
           logged: dict[str, str], pinned: Collection[str], days: float, now: str) -> Held:
     age = _age(repository, digest, now)
-    why = next(_reasons(repository, digest, names, cells, logged, pinned), "")
+    why = next(_reasons(repository, digest, names, moving, logged, pinned), "")
     if not why and age is None:
         why = "it is not known when it was pushed"
     elif not why and age is not None and age < days:
@@ -84,13 +89,10 @@ def _held(repository: Repository, digest: str, names: Sequence[str], cells: Sequ
 
 
 def _reasons(repository: Repository, digest: str, names: Sequence[str],
-             cells: Sequence[CellTags], logged: dict[str, str], pinned: Collection[str]
+             moving: Sequence[str], logged: dict[str, str], pinned: Collection[str]
              ) -> Iterator[str]:
-    holding = {name for cell in cells for name in (
-        *(tag.tag for tag in cell.all()), f"{cell.cell}-next")}
-    moving = [tag.tag for cell in cells for tag in cell.all()]
     for name in names:
-        if name in holding or any(is_dated(name, tag) for tag in moving):
+        if name in moving or name.endswith("-next") or any(is_dated(name, tag) for tag in moving):
             yield f"the tag {name} holds it"
         if any(name in text for text in pinned):
             yield f"a recipe names {name}"

@@ -19,7 +19,7 @@ from builder.promotion.cell import CellTags
 from builder.promotion.contents import RemoteImage
 from builder.promotion.evidence import Evidence, UnprovenError, gather, prove
 from builder.promotion.installed import Installed, Step, read_installed
-from builder.promotion.moving import MovingTag
+from builder.promotion.moving import UNVERIFIED, MovingTag
 from builder.registry.repository import Artifact, Repository
 from builder.sbom import contents
 
@@ -117,6 +117,10 @@ def _records(tags: CellTags, evidence: Evidence, name: str) -> Iterator[Finding]
     """Prove the image anew; behind the cell's own tag, less than its policy is not enough."""
     for reason in evidence.refused:
         yield Finding("record", f"an attached record does not count: {reason}")
+    if tags.policy is None:
+        yield Finding("record", seen=f"{len(evidence.records)} records; "
+                      f"{tags.refusal.what if tags.refusal else 'there is no policy'}")
+        return
     policy, lesser = tags.policy, tags.policy.unverified
     needed = [policy, *([lesser] if lesser and name != tags.cell else [])]
     for number, requirement in enumerate(needed):
@@ -133,6 +137,9 @@ def _records(tags: CellTags, evidence: Evidence, name: str) -> Iterator[Finding]
 
 def _tag(tags: CellTags, name: str, digest: str) -> Iterator[Finding]:
     """Check a moving tag against its log; other tags have none."""
+    if tags.policy is None and name in (tags.cell, f"{tags.cell}{UNVERIFIED}"):
+        yield Finding("tag", "the matrix never promotes this cell: the tag was moved by hand, or "
+                      "before the matrix said so")
     tag = next((one for one in tags.all() if one.tag == name), None)
     if tag is not None:
         yield Finding("tag", *_logged(tag, digest))

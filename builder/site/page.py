@@ -39,6 +39,11 @@ class Shown:
     tags: tuple[tuple[str, str], ...] = ()
 
     @property
+    def never(self) -> str:
+        """Return why no tag ever moves to this cell; empty where one may."""
+        return self.cell.never_promote if self.cell else ""
+
+    @property
     def verdict(self) -> Verdict:
         """Return the verdict of the newest image."""
         return self.images[0].verdict if self.images else verdict_of(())

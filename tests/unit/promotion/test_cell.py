@@ -8,7 +8,7 @@ import pytest
 
 from builder.errors import UsageError, VerdictError
 from builder.matrix.promotion import Promotion, Requirement
-from builder.promotion.cell import CellTags, find_image, promote, tags_of
+from builder.promotion.cell import CellTags, find_image, promotable, promote, tags_of
 from builder.promotion.evidence import UnprovenError, attach_record
 from tests.unit.cells_for_tests import make_cell
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
@@ -73,7 +73,23 @@ def test_an_image_that_is_not_pushed_names_the_command(tags: CellTags) -> None:
 
 def test_a_matrix_without_policy_is_said() -> None:
     with pytest.raises(UsageError, match="does not say what this image must show"):
-        tags_of(make_cell(), "127.0.0.1:5000/team")
+        assert tags_of(make_cell(), "127.0.0.1:5000/team").own
+    assert tags_of(make_cell(), "127.0.0.1:5000/team").all() == []
     cell = make_cell().model_copy(update={"promote": SPARKS})
     assert [tag.tag for tag in tags_of(cell, "127.0.0.1:5000/team").all()] == [
         "img", "img-unverified"]
+
+
+def test_a_cell_that_is_never_promoted_says_why_and_leaves_the_others_alone(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    good = make_cell().model_copy(update={"promote": SPARKS})
+    never = make_cell().model_copy(update={"id": "img-tf4", "never_promote": "it must fail"})
+    with pytest.raises(UsageError, match="never promoted: it must fail") as caught:
+        promotable([never])
+    assert caught.value.where == "matrix.toml: images.img, cell img-tf4"
+    assert promotable([never, good]) == (good,)
+    assert "left out: matrix.toml: images.img, cell img-tf4" in capsys.readouterr().err
+    tags = tags_of(never, "127.0.0.1:5000/team")
+    assert tags.unverified is None
+    with pytest.raises(UsageError, match="it must fail"):
+        promote(tags, "sha256:" + "0" * 64)

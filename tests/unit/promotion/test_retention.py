@@ -91,6 +91,20 @@ def test_the_first_push_is_the_one_that_counts(tags: CellTags, memory: Memory) -
     assert why(tags, image) == ""
 
 
+def test_the_tags_and_the_log_of_a_cell_that_is_gone_or_never_promoted_now_still_hold(
+        tags: CellTags, memory: Memory) -> None:
+    image = an_image(tags, memory, "1")
+    attach_record(tags.repository, image, of_image(a_record(), image))
+    promote(tags, image.digest)
+    other = CellTags(tags.repository, "cpu-tf4", None, OPTIONS)
+    (held,) = standing([other], [], 90, NOW)
+    assert held.why.startswith("the tag cpu")
+    for name in [name for name in memory.tags if name == "cpu" or name.startswith("cpu-2026")]:
+        del memory.tags[name]
+    (held,) = standing([other], [], 90, NOW)
+    assert held.why == "the log of cpu names it"
+
+
 def test_entries_of_logs_and_lists_of_referrers_are_no_images(
         tags: CellTags, memory: Memory) -> None:
     image = an_image(tags, memory, "1")

@@ -148,3 +148,11 @@ def test_behind_the_cells_own_tag_the_whole_policy_counts() -> None:
     wrong = shop.wrong("cpu")
     assert "level 2 on cpu" in wrong["record"]
     assert "does not know this image" in wrong["tag"]
+
+
+def test_a_cell_that_is_never_promoted_is_verified_but_a_tag_of_it_is_named() -> None:
+    shop = Shop().complete()
+    shop.tags = CellTags(shop.tags.repository, "cpu", None, OPTIONS)
+    assert shop.wrong() == {}
+    assert "never promotes this cell" in shop.wrong("cpu")["tag"]
+    assert "never promotes this cell" in shop.wrong("cpu-unverified")["tag"]

@@ -16,6 +16,7 @@ from builder.site.evidence import gather
 from builder.site.failures import failures
 from builder.site.page import Site, pages, shown_cells
 from builder.site.speeds import lines
+from tests.unit.cells_for_tests import make_cell
 
 ALLOWED_BYTES = 150_000
 
@@ -135,3 +136,11 @@ def test_tags_and_cells_that_left_the_matrix_are_shown() -> None:
     assert "tag cpu-unverified" in page.text
     assert "sha256:777777777777" in page.text
     assert "not locked" in page.text
+
+
+def test_a_cell_that_must_fail_says_that_it_is_never_promoted() -> None:
+    cell = make_cell().model_copy(update={"id": "cpu", "never_promote": "it must fail"})
+    records = [sample(1, "cpu")]
+    said = index(records, cells=shown_cells([cell], {}, gather(records), {})).text
+    assert "No tag moves to this image: it must fail." in said
+    assert "never promoted" not in index(records).text
