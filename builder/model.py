@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -64,10 +65,21 @@ def _image(text: str) -> str:
 
 
 def _pattern(text: str) -> str:
+    """Accept a regular expression that has one meaning; what Python warns of has another one soon.
+
+    One that is too large or too deep is refused as well.
+    """
     try:
-        re.compile(text)
-    except re.error as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(text)
+    except (re.error, OverflowError) as error:
         raise ValueError(f"not a regular expression: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not a regular expression: too deeply nested") from error
+    except Warning as error:
+        raise ValueError(f"a regular expression with two meanings ({error}): "
+                         "write a backslash before a plain bracket or sign") from error
     return text
 
 

@@ -21,7 +21,7 @@ DIGEST = "sha256:" + "a" * 64
     (RequirementText, 'ray[default]>=2; python_version > "3.9"'),
     (Link, "https://wheels.example:8443/{vllm}/cu130"),
     (PackageName, "nvidia-cuda-nvcc"), (PackageName, "A_b.c"), (Name, "tf5-0.19"),
-    (Pattern, r"a+\.b"),
+    (Pattern, r"a+\.b"), (Pattern, r"[\[\]] \[\["),
 ])
 def test_accepted(kind: Any, text: str) -> None:
     assert TypeAdapter(kind).validate_python(text) == text
@@ -45,6 +45,9 @@ def test_accepted(kind: Any, text: str) -> None:
     (Link, "https://x.example:port/", "is not an address"),
     (PackageName, "foo @ file:///x", "pattern"), (PackageName, "foo\nbar", "pattern"),
     (Name, "Upper", "pattern"), (Name, "a\n", "pattern"), (Pattern, "(", "regular expression"),
+    (Pattern, "[[]] sm_100", "two meanings .*nested set.*backslash"),
+    (Pattern, "a{99999999999999999999}", "repetition number is too large"),
+    (Pattern, "(" * 5000 + ")" * 5000, "too deeply nested"),
 ])
 def test_refused_with_the_reason(kind: Any, text: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):

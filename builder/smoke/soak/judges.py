@@ -31,26 +31,29 @@ class Fault:
 def frozen(samples: Sequence[Sample], limit: float) -> Fault | None:
     """Return the fault of a server that has open requests and does not move for ``limit`` minutes.
 
-    It is one that hangs where no answer comes, and one whose counters lie where answers come.
+    It is one that hangs where no answer comes, and one whose counters lie where answers still come
+    in the second half of that time: one that was on its way when they stood still proves nothing.
     """
-    since: Sample | None = None
+    since = later = None
     for sample in samples:
         moved = sample.health == 200 and sample.worked is not None and (
             since is None or sample.worked != since.worked)
         if since is None or moved or not sample.busy:
-            since = sample
+            since = later = sample
         elif sample.minute - since.minute >= limit:
-            return Fault(since.minute, _stands_still(since, sample))
+            return Fault(since.minute, _stands_still(later or since, sample))
+        elif later is since and sample.minute - since.minute >= limit / 2:
+            later = sample
     return None
 
 
-def _stands_still(since: Sample, now: Sample) -> str:
+def _stands_still(later: Sample, now: Sample) -> str:
     health = f"/health answers {now.health or 'nothing'}"
     if now.health != 200:
         return f"{health}, {now.busy} requests wait"
     if now.worked is None:
         return f"/metrics does not answer, {now.busy} requests wait, while {health}"
-    if came := now.answered - since.answered:
+    if came := now.answered - later.answered:
         return (f"the counters of tokens stand still at {now.worked:g}, though {came} answers "
                 f"came, while {health}")
     return (f"no token is read or written, {now.busy} requests wait ({now.running:g} of them "

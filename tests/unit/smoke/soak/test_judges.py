@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,12 @@ def test_a_hang_shorter_than_the_limit_is_none() -> None:
 def test_counters_that_stand_still_while_answers_come_are_named_as_such() -> None:
     assert "stand still at 20, though" in says(frozen(
         samples([*MOVING, *[20.0] * 12], answered=2), 1))
+
+
+def test_an_answer_that_was_on_its_way_when_all_stood_still_is_no_lie_of_the_counters() -> None:
+    hung = samples([*MOVING, *[20.0] * 12])
+    late = [replace(one, answered=one.minute >= 2.2) for one in hung]
+    assert "no token is read or written" in says(frozen(late, 1))
 
 
 def test_metrics_or_health_that_do_not_answer_are_named_as_such() -> None:
