@@ -164,8 +164,10 @@ class Client:
 
     def given_up(self, fault: RegistryFault) -> NetworkError:
         """Return the error for a registry that cannot be used now."""
+        failed = "; is its disk full?" if "it answered 5" in str(fault) else ""
         return NetworkError(f"the registry cannot be used: {fault}", where=str(self.reference),
-                            next_step="run the same command again: it goes on where it stopped")
+                            next_step="run the same command again: it goes on where it stopped"
+                            + failed)
 
     def location(self, reply: Reply, asked: str) -> str:
         """Return where an upload goes on; raises NetworkError for an address not to be used."""

@@ -11,11 +11,11 @@ from builder.lean.stage import Saved
 SHOWN = 12  # wheels in the table; the rest is one row
 
 
-def savings_rows(saved: Iterable[Saved]) -> list[tuple[str, str, str, str]]:
+def savings_rows(saved: Iterable[Saved], shown: int = SHOWN) -> list[tuple[str, str, str, str]]:
     """Return a row a wheel, the largest saving first, the rest and the sum as one row each."""
     changed = sorted((each for each in saved if each.wheel), key=lambda each: -each.saved)
-    rows = [_row(each.name, each.before, each.after, each.by_rule) for each in changed[:SHOWN]]
-    for name, group in ((f"{len(changed) - SHOWN} more wheels", changed[SHOWN:]),
+    rows = [_row(each.name, each.before, each.after, each.by_rule) for each in changed[:shown]]
+    for name, group in ((f"{len(changed) - shown} more wheels", changed[shown:]),
                         ("sum", changed)):
         rules: Counter[str] = Counter()
         for each in group:

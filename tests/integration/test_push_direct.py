@@ -144,6 +144,30 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_finishes(
         assert requests.get(url, headers=headers, timeout=5).status_code == 200
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_registry_whose_disk_is_full_gets_no_tag_and_the_next_push_goes_on(
+        built: tuple[Workspace, Built], tmp_path: Path) -> None:
+    workspace, done = built
+    data = tmp_path / "data"
+    data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", data], check=True)
+    try:
+        with registry(tmp_path) as host, named_for(host, done, workspace) as tag:
+            url = f"http://{host}/v2/" + tag.partition("/")[2].replace(":", "/manifests/")
+            errors = ended(sparkyard(workspace, "push", "probe", "--direct",
+                                     SPARKYARD_REGISTRY=f"{host}/sparkyard"), 4)
+            assert "the registry cannot be used: it answered 5" in errors
+            assert "is its disk full" in errors
+            assert requests.get(url, timeout=5).status_code == 404
+            subprocess.run(["mount", "-o", "remount,size=2g", data], check=True)
+            digest = push(workspace, host)["digest"]
+            headers = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
+            said = requests.get(url, headers=headers, timeout=5)
+            assert said.headers["Docker-Content-Digest"] == digest
+    finally:
+        subprocess.run(["umount", "-l", data], check=True)
+
+
 def test_a_stopped_registry_is_one_clear_error(
         built: tuple[Workspace, Built], tmp_path: Path) -> None:
     workspace, done = built

@@ -30,6 +30,7 @@ class RegistryServer:
     drops: dict[str, int] = field(default_factory=dict)  # method: the nth request gets no answer
     swallow: bool = False  # says that it took a blob, and does not keep it
     wrong_size: bool = False  # announces other sizes than it has
+    wrong_digest: bool = False  # announces another digest than was asked for
     other_manifest: bytes = b""  # given back in place of every manifest that was put
     foreign: str = ""  # uploads go on at this address
     endless: bool = False  # answers without end
@@ -164,7 +165,8 @@ def _handler(state: RegistryServer) -> type[BaseHTTPRequestHandler]:  # noqa: C9
                 self.answer(404)
             else:
                 size = len(data) + state.wrong_size
-                self.answer(200, data, Content_Length=str(size), Docker_Content_Digest=digest)
+                said = digest_of(b"other") if state.wrong_digest else digest
+                self.answer(200, data, Content_Length=str(size), Docker_Content_Digest=said)
 
         def manifest(self, repository: str, tag: str) -> None:
             if self.command == "PUT":

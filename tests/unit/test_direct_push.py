@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import tarfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from builder.direct_push import DirectPush, push_direct
 from builder.engine.client import ImageFacts
 from builder.errors import EngineError, NetworkError
 from builder.publish import push_without_engine
+from builder.registry.client import Client, Reply
 from builder.registry.upload import Outcome
 from builder.store.compressed import Compression
 from builder.store.content_store import Store
@@ -128,6 +130,47 @@ def test_a_registry_that_refuses_half_way_gets_no_tag(tmp_path: Path) -> None:
         server.faults = {}
         assert push(server, tmp_path, StandIn()).digest
         assert list(server.manifests) == [("ns/cpu", "t")]
+
+
+REQUESTS = 4 * 6 + 2 * 3  # of a first push: four blobs of one chunk, and two tags
+
+
+class Killed(BaseException):
+    """The program ends here, whatever it is doing."""
+
+
+@pytest.mark.parametrize("number", range(1, REQUESTS + 1))
+@pytest.mark.parametrize("how", ["killed", "refused"])
+def test_a_push_that_ends_at_any_request_leaves_no_half_image(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, how: str) -> None:
+    count, once = itertools.count(1), Client.once
+
+    def ends(client: Client, *words: Any, **options: Any) -> Reply:
+        now = next(count)
+        if now >= number and how == "refused":
+            raise NetworkError("the registry refuses this user")
+        reply = once(client, *words, **options)
+        if now >= number:
+            raise Killed
+        return reply
+
+    with serving() as server:
+        with monkeypatch.context() as ending:
+            ending.setattr(Client, "once", ends)
+            with pytest.raises((Killed, NetworkError)):
+                push(server, tmp_path, StandIn(), "t", "cpu-next")
+        for name, manifest in server.manifests.items():
+            layers = json.loads(manifest)["layers"]
+            assert all((name[0], layer["digest"]) in server.blobs for layer in layers)
+        done = push(server, tmp_path, StandIn(), "t", "cpu-next")
+        assert {digest_of(one) for one in server.manifests.values()} == {done.digest}
+        assert set(server.manifests) == {("ns/cpu", "t"), ("ns/cpu", "cpu-next")}
+
+
+def test_a_push_has_as_many_requests_as_the_test_above_ends(tmp_path: Path) -> None:
+    with serving() as server:
+        push(server, tmp_path, StandIn(), "t", "cpu-next")
+        assert len(server.requests) == REQUESTS
 
 
 def test_an_image_whose_tars_are_gone_is_refused(tmp_path: Path) -> None:

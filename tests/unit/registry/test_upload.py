@@ -182,10 +182,13 @@ def test_a_registry_that_loses_what_it_took_is_named(
         uploader(server, tmp_path).deliver(BLOB)
 
 
+@pytest.mark.parametrize("lie", ["wrong_size", "wrong_digest"])
+@pytest.mark.parametrize("there", [True, False])
 def test_a_registry_that_lies_about_a_digest_is_named(
-        server: RegistryServer, tmp_path: Path) -> None:
-    server.blobs["ns/cpu", BLOB.digest] = DATA
-    server.wrong_size = True
+        server: RegistryServer, tmp_path: Path, lie: str, there: bool) -> None:
+    if there:
+        server.blobs["ns/cpu", BLOB.digest] = DATA
+    setattr(server, lie, True)
     with pytest.raises(NetworkError, match="other bytes under this digest"):
         uploader(server, tmp_path).deliver(BLOB)
 
