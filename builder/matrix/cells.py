@@ -43,7 +43,7 @@ class Cell(Frozen):
     ``overrides`` and ``leave_out`` are what the resolver is given; ``indexes`` are the named
     upstream ones with their addresses filled in; ``patches`` those declared for it, of which the
     locked versions decide. ``never_promote`` says why it has no policy, ``promote``; both are empty
-    where the matrix says nothing.
+    where the matrix says nothing. ``wheels`` says which packages are compiled.
     """
 
     id: str
@@ -66,6 +66,7 @@ class Cell(Frozen):
     promote: Promotion | None = None
     never_promote: str = ""
     retention: Retention = Retention()
+    wheels: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
 
     @property
     def machine(self) -> str:
@@ -81,8 +82,8 @@ class Cell(Frozen):
     def intent_digest(self) -> str:
         """Return the sha256 of everything that the lock answers; a lock carries it to be checked.
 
-        Descriptions and blocks are left out: they change no resolution. Patches neither: a lock
-        answers each of them by its own digest.
+        Descriptions and blocks are left out: they change no resolution. Patches and compiles too:
+        a lock answers each of them by its own digest.
         """
         intent = {
             "platform": self.platform, "cuda": self.cuda, "gpu": self.gpu,
@@ -177,6 +178,7 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
         patches=_patches(matrix, name, "-".join([name, *differing])), lean=image.lean,
         promote=None if never else image.promote or matrix.promote, never_promote=never,
         retention=image.retention or matrix.retention,
+        wheels=image.wheels,
     )
 
 

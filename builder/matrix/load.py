@@ -36,5 +36,7 @@ def json_schema() -> dict[str, Any]:
     names: dict[str, Any] = {"type": "string"}
     schema["$defs"]["Image"]["properties"]["base"] = {
         "anyOf": [names, {"type": "array", "items": names, "minItems": 1}]}
+    schema["$defs"]["Image"]["properties"]["wheels"]["additionalProperties"] = {
+        "anyOf": [names, {"type": "array", "items": names, "minItems": 1}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Sparkyard version matrix", **schema}

@@ -43,6 +43,16 @@ def as_names(raw: Any) -> Any:
     return [raw] if isinstance(raw, str) else raw
 
 
+AUTO, PUBLISHED, SOURCE = "auto", "published", "source"
+
+
+def _one_word(policy: tuple[str, ...]) -> tuple[str, ...]:
+    words = [word for word in policy if word in (AUTO, PUBLISHED, SOURCE)]
+    if words and len(policy) > 1:
+        raise ValueError(f'"{words[0]}" stands alone, or name targets to rebuild')
+    return policy
+
+
 def _index_address(text: str) -> str:
     try:
         places = [place for place in Formatter().parse(text) if place[1] is not None]
@@ -109,6 +119,11 @@ Axis = Annotated[tuple[AxisValue, ...], BeforeValidator(as_values), Field(min_le
 BaseAxis = Annotated[tuple[str, ...], BeforeValidator(as_names), Field(min_length=1)]
 
 
+# "published", "auto", "source", or the targets to rebuild (wheels/<package>.toml).
+WheelPolicy = Annotated[tuple[str, ...], BeforeValidator(as_names), Field(min_length=1),
+                        AfterValidator(_one_word)]
+
+
 class Combination(Frozen):
     """Some axes and the value that each has: selects (``exclude``) or adds (``include``) cells.
 
@@ -142,6 +157,7 @@ class Image(Frozen):
     ``transformers5`` (what a ``tf5`` tag says). ``requires`` adds requirements, ``leave_out``
     names packages that must not enter the closure; ``indexes`` names the upstream indexes that
     its packages come from. ``lean`` leaves out of the wheels what ``gpu`` can never run.
+    ``wheels`` says which packages are compiled: each is ``published`` unless it is named.
     ``promote`` is the policy of its moving tags, in place of the matrix's own; ``never_promote``
     says why it has none. ``retention`` says how long its images are kept, in place of the matrix's.
     """
@@ -161,6 +177,7 @@ class Image(Frozen):
     requires: tuple[RequirementText, ...] = ()
     leave_out: tuple[PackageName, ...] = ()
     promises: tuple[Literal["gemma4", "transformers5"], ...] = ()
+    wheels: dict[PackageName, WheelPolicy] = Field(default_factory=dict)
     exclude: tuple[Combination, ...] = ()
     include: tuple[Combination, ...] = ()
     promote: Promotion | None = None

@@ -60,6 +60,19 @@ def whole_scope(files: Sequence[FilePatch], include: Sequence[str] = (), exclude
                  tuple(path for file in excluded for path in file.paths))
 
 
+def native_scope(files: Sequence[FilePatch], include: Sequence[str] = (),
+                 exclude: Sequence[str] = ()) -> Scope:
+    """Sort the files of a diff for a source archive: ``files`` are those that are compiled.
+
+    Python files are left out: they change in the published wheel itself.
+    """
+    chosen = [file for file in files
+              if not all(is_excluded(path, include, exclude) for path in file.paths)
+              and any(_matches(path, COMPILED) for path in file.paths)]
+    return Scope(tuple(chosen), (),
+                 tuple(path for file in files if file not in chosen for path in file.paths))
+
+
 def is_excluded(path: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
     """Say whether a path is left out: by ``exclude``, or by default unless ``include`` names it."""
     if _matches(path, exclude):

@@ -26,11 +26,14 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 _LOCAL = struct.Struct("<26xHH")  # the lengths of name and extra field, at a member's data
 
 
-def write_wheel(source: Path, target: Path, revision: Revision) -> None:
-    """Write the patched form of ``source`` to ``target``; the caller gives it its final name."""
+def write_wheel(source: Path, target: Path, revision: Revision, note: str = PROVENANCE) -> None:
+    """Write the patched form of ``source`` to ``target``; the caller gives it its final name.
+
+    ``note`` is the name of the file in its metadata that says what was done.
+    """
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", allowZip64=True) as new:
         info = info_of(old, source.name)
-        record, fresh = f"{info}/RECORD", _fresh(old, info, revision)
+        record, fresh = f"{info}/RECORD", _fresh(old, info, revision, note)
         for item in old.infolist():
             name = revision.renamed(item.filename)
             if name not in fresh and item.filename != record and \
@@ -65,12 +68,12 @@ def record_rows(record: bytes, name: str) -> list[Row]:
                          next_step="lock another version of the wheel") from error
 
 
-def _fresh(old: zipfile.ZipFile, info: str, revision: Revision) -> dict[str, Blob]:
+def _fresh(old: zipfile.ZipFile, info: str, revision: Revision, note: str) -> dict[str, Blob]:
     """Return the files that are new or changed, by their names in the patched wheel."""
     fresh = {path: blob for path, blob in revision.changes.items() if blob}
     metadata = f"{info}/METADATA"
     fresh[revision.renamed(metadata)] = Blob(revision.metadata(old.read(metadata)))
-    fresh[revision.renamed(f"{info}/{PROVENANCE}")] = Blob(revision.note)
+    fresh[revision.renamed(f"{info}/{note}")] = Blob(revision.note)
     return fresh
 
 

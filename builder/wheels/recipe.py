@@ -40,7 +40,7 @@ RelativePath = Annotated[str, AfterValidator(_relative)]
 class SourceFile(Frozen):
     """A source archive on the package index, by sha256."""
 
-    file: Annotated[str, Field(pattern=r"^[^/\\]+\.(tar\.gz|zip)$")]
+    file: Annotated[str, Field(pattern=r"^[^/\\]+\.tar\.gz$")]
     sha256: Sha256
     size: Annotated[int, Field(ge=1)]
 

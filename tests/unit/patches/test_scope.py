@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builder.patches.filepatch import Change, FilePatch
-from builder.patches.scope import is_excluded, scope_of, whole_scope
+from builder.patches.scope import is_excluded, native_scope, scope_of, whole_scope
 
 PACKAGES = frozenset({"vllm", "transformers"})
 
@@ -49,3 +49,11 @@ def test_a_checkout_takes_what_is_compiled_too() -> None:
     scope = whole_scope(files("csrc/a.cu", "docs/x.md"))
     assert [file.new for file in scope.files] == ["csrc/a.cu"]
     assert (scope.compiled, scope.left_out) == ((), ("docs/x.md",))
+
+
+def test_the_native_part_is_what_is_compiled() -> None:
+    diff = files("csrc/a.cu", "vllm/b.py", "tests/c.cu")
+    scope = native_scope(diff)
+    assert [file.new for file in scope.files] == ["csrc/a.cu"]
+    assert scope.left_out == ("vllm/b.py", "tests/c.cu")
+    assert native_scope(diff, exclude=("csrc/*",)).files == ()

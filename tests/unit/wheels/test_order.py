@@ -8,7 +8,7 @@ from builder.locking.base_lock import LockedBase
 from builder.matrix.cells import expand
 from builder.matrix.load import load_matrix
 from builder.wheels.order import Order, Provenance
-from tests.unit.wheels.made import recipe
+from tests.unit.wheel_recipes import recipe
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,7 +9,7 @@ import pytest
 
 from builder.errors import ConfigError, UsageError
 from builder.wheels.recipe import load_recipe, load_recipes, recipe_path
-from tests.unit.wheels.made import COST, DOCUMENT, document, recipe
+from tests.unit.wheel_recipes import COST, DOCUMENT, document, recipe
 
 ROOT = Path(__file__).parents[3]
 
