@@ -47,6 +47,7 @@ REGISTRY_BYTES = 4 * MB  # one answer of a registry; the specification's limit o
 REGISTRY_S = 300.0  # of silence of a registry, which may hash gigabytes before it answers
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
+SNAPSHOT_DEB_S = 600.0  # the same from a snapshot service: 20 MB at 35 kB/s
 WEIGHT_HEADER_BYTES = 64 * MB  # the header of a file of weights; those of 31B models have 0.2 MB
 HUB_FILE_BYTES = 32 * MB  # one answer of a model hub; the longest index of weights has 10 MB
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB

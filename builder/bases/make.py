@@ -13,7 +13,7 @@ import re
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,13 +22,13 @@ from pathlib import Path
 from builder import console
 from builder import labels as label
 from builder.bases.state import SLIM_RECIPE, SlimRecipe
-from builder.debian.fetch import fetch_debs
+from builder.debian.fetch import Fetched, Source, fetch_debs, named
 from builder.debian.resolve import resolve_debs
 from builder.debian.rootfs import install, root_folder
 from builder.debian.rootfs_tar import left_out, write_rootfs
 from builder.engine.client import Engine
-from builder.errors import LockError
-from builder.locking.base_lock import Key, LockedBase, LockedDeb
+from builder.errors import LockError, command
+from builder.locking.base_lock import SNAPSHOT_FORMAT, Key, LockedBase, LockedDeb
 from builder.matrix.models import Base
 from builder.removal import remove_file
 from builder.tarball import MTIME, Tar
@@ -66,17 +66,23 @@ def resolve_slim(recipe: SlimRecipe, base: Base, key: Key) -> LockedBase:
         "digest": PLACEHOLDER, "diff_ids": (),
         "python": upstream_version(debs, f"python{base.python}", str(SLIM_RECIPE)),
         "glibc": upstream_version(debs, "libc6", str(SLIM_RECIPE)), "epoch": midnight,
+        # The day's end: a service takes a few snapshots a day, and all who lock on one day agree.
+        "snapshot": time.strftime(SNAPSHOT_FORMAT, time.gmtime(midnight + DAY_S - 1)),
         "packages": debs})
 
 
 @contextmanager
-def slim_image(wanted: LockedBase, recipe: SlimRecipe, cache: Path) -> Iterator[BaseImage]:
+def slim_image(wanted: LockedBase, recipe: SlimRecipe, cache: Path, sources: Sequence[Source]
+               ) -> Iterator[BaseImage]:
     """Make the image of exactly the packages in ``wanted``; its bytes last for the block.
 
-    Raises GoneError where a package is on no mirror any more, UsageError where this is not root.
+    Raises GoneError where a package is in no source any more, UsageError where this is not root.
     """
     started = time.monotonic()
-    debs = fetch_debs(wanted.packages, recipe.suite, cache)
+    fetched = fetch_debs(wanted.packages, sources, cache)
+    debs = fetched.paths
+    if line := other_sources(wanted, fetched):
+        console.warn(line)
     console.info(f"base {wanted.name} {wanted.platform}: installing {len(debs)} packages")
     with root_folder(cache, wanted.arch) as root:
         install(root, debs, wanted.arch, wanted.epoch)
@@ -86,6 +92,20 @@ def slim_image(wanted: LockedBase, recipe: SlimRecipe, cache: Path) -> Iterator[
             console.info(f"base {wanted.name} {wanted.platform}: {console.size(rootfs.size)} in "
                          f"{console.seconds(time.monotonic() - started)}")
             yield make_image(rootfs, wanted.arch, wanted.epoch, recipe.env, base_labels(wanted))
+
+
+def other_sources(wanted: LockedBase, fetched: Fetched) -> str:
+    """Say which packages did not come from the first source, why, and what to do about it."""
+    if len(fetched.answers) < 2:  # one source gave all
+        return ""
+    first = fetched.answers[0]
+    why = (f"no longer has {named(first.gone)}" if first.gone
+           else f"could not be used ({first.trouble.what if first.trouble else ''})")
+    came = ", ".join(f"{count} from {title}" for title, count in fetched.counts.items()
+                     if title != first.title)
+    return (f"base {wanted.name} {wanted.platform}: {first.title} {why}. {came}, each with the "
+            "locked sha256: the base is the locked one. To lock today's packages: "
+            f"{command('base', wanted.name, '--upgrade', '--platform', wanted.platform)}")
 
 
 def make_image(rootfs: Tar, arch: str, epoch: int, env: Mapping[str, str],

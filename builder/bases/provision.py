@@ -1,8 +1,9 @@
 """Provide a base: the committed one where it can be had or made, else this machine's own.
 
 The engine is asked first, then the registry; only then is a base made from its locked packages.
-Debian's mirrors keep only current packages: when a locked one is gone, today's packages make a
-base that is labelled ``unlocked`` and recorded under the cache folder.
+These come from the user's mirror, else from a snapshot service, else from the registry. Where none
+has them, today's packages make a base that is labelled ``unlocked`` and recorded under the cache
+folder.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from pathlib import Path
 
 from builder import console
 from builder.bases import facts as base_facts
+from builder.bases import retained
 from builder.bases.cuda import built_name, make_cuda
-from builder.bases.make import load_image, resolve_slim, slim_image
+from builder.bases.difference import difference
+from builder.bases.make import PLACEHOLDER, load_image, resolve_slim, slim_image
+from builder.bases.retained import RetainedPackages
 from builder.bases.state import (
     Bases,
     BaseState,
@@ -28,9 +32,10 @@ from builder.bases.state import (
     lock_file,
     read_bases,
 )
-from builder.debian.fetch import GoneError
+from builder.debian.archives import mirror, snapshot
+from builder.debian.fetch import GoneError, Source, fetch_debs
 from builder.engine.client import Engine, ImageFacts
-from builder.errors import LockError, NetworkError, command
+from builder.errors import LockError, NetworkError, SparkyardError, command
 from builder.locking.base_lock import Key, LockedBase, load_bases, write_bases
 from builder.matrix.models import Base
 from builder.workspace import Workspace
@@ -99,14 +104,22 @@ def _make(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | N
 
 
 def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
-    """Make a base from what is newest now and write it to the committed lock."""
-    base = workspace.matrix.bases[key[0]]
+    """Make a base from what is newest now and write it to the committed lock.
+
+    The lock is written when the registry has the base and its packages. Where today's packages are
+    the locked ones, base and lock stay as they are.
+    """
+    base, old = workspace.matrix.bases[key[0]], load_bases(lock_file(workspace)).get(key)
     if base.flavour == "cuda":
         ready = _tagged(workspace, engine,
                         make_cuda(engine, workspace.root, base, key, workspace.registry))
     else:
         recipe = load_slim_recipe(workspace.root)
-        ready = _make_slim(workspace, engine, resolve_slim(recipe, base, key), recipe)
+        ready = _renewed(workspace, engine, old, resolve_slim(recipe, base, key), recipe)
+        _keep_packages(workspace, ready.locked, recipe)
+    if old is not None and old.image_id == ready.locked.image_id and (
+            ready.locked.model_copy(update={"digest": old.digest}) == old):
+        return ready  # another registry may have the same image under another digest
     _record(workspace, lock_file(workspace), ready.locked)
     image = engine.inspect(ready.tag)
     if image is not None:  # the gate judges by these where there is no engine
@@ -115,6 +128,17 @@ def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
         base_facts.commit(workspace.locks, ready.locked,
                           replace(facts, digest=ready.locked.image_id))
     return ready
+
+
+def _renewed(workspace: Workspace, engine: Engine, old: LockedBase | None, wanted: LockedBase,
+             recipe: SlimRecipe) -> ReadyBase:
+    """Return the base of ``wanted``'s packages: the locked one where these are its packages."""
+    if old is not None and difference(old, wanted) == []:
+        console.info(f"base {_named(old.key)}: today's packages are the locked ones")
+        wanted = old if old.snapshot else old.model_copy(update={"snapshot": wanted.snapshot})
+        if ready := _find(workspace, engine, wanted):
+            return ready
+    return _make_slim(workspace, engine, wanted, recipe)
 
 
 def _at_hand(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase | None:
@@ -133,13 +157,32 @@ def _find(workspace: Workspace, engine: Engine, locked: LockedBase) -> ReadyBase
     if _same(engine.inspect(tag), locked):
         return _ready(workspace, engine, locked, Origin.PRESENT)
     try:
-        if engine.remote_digest(tag) is None:
+        digest = _remote(workspace, engine, locked)
+        if digest is None:
             return None
-        facts = engine.pull(tag, locked.platform)
+        reference = f"{tag.rpartition(':')[0]}@{digest}"
+        facts = engine.pull(reference, locked.platform)
     except NetworkError as error:
         console.debug(str(error))
         return None
-    return _ready(workspace, engine, locked, Origin.PULLED) if _same(facts, locked) else None
+    if not _same(facts, locked):
+        console.warn(f"{reference} is not used for base {_named(locked.key)}: its layers are not "
+                     "the locked ones")
+        return None
+    engine.tag(reference, tag)
+    return _ready(workspace, engine, locked, Origin.PULLED)
+
+
+def _remote(workspace: Workspace, engine: Engine, locked: LockedBase) -> str | None:
+    """Return the digest of the locked image in the registry, None where it lacks it.
+
+    A registry that only the engine can reach is asked through the engine, by the tag alone.
+    """
+    try:
+        return retained.image_digest(retained.repository_of(workspace.registry, locked), locked)
+    except NetworkError as error:
+        console.debug(str(error))
+        return engine.remote_digest(image_tag(workspace.registry, locked))
 
 
 def _same(facts: ImageFacts | None, locked: LockedBase) -> bool:
@@ -156,7 +199,7 @@ def _tagged(workspace: Workspace, engine: Engine, made: LockedBase) -> ReadyBase
 def _ready(workspace: Workspace, engine: Engine, locked: LockedBase, origin: Origin) -> ReadyBase:
     """Push the base where the registry lacks it; the digest there is the reference's."""
     tag = image_tag(workspace.registry, locked)
-    digest = engine.remote_digest(tag)
+    digest = _remote(workspace, engine, locked)
     if digest is None:
         digest = engine.push(tag)
         origin = Origin.PUSHED if origin is Origin.PRESENT else origin
@@ -187,9 +230,14 @@ def _slim(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | N
     try:
         ready = _make_slim(workspace, engine, locked, recipe)
     except GoneError as error:
-        return _slim_of_today(workspace, engine, key, recipe, error.what,
+        unasked = "" if locked.snapshot else "\n  no snapshot was asked: the lock has no time"
+        return _slim_of_today(workspace, engine, key, recipe, error.what + unasked,
                               locked.instead_of or locked.image_id)
     if ready.locked.image_id == locked.image_id:
+        try:
+            _keep_packages(workspace, ready.locked, recipe)
+        except SparkyardError as error:  # the base is there; a later run keeps them
+            console.warn(f"the packages of base {_named(key)} are not kept: {error.what}")
         return ready
     reason = "the locked packages gave another image on this machine"
     console.warn(f"base {_named(key)} is unlocked: {reason}; images on it cannot be published")
@@ -200,21 +248,43 @@ def _slim(workspace: Workspace, engine: Engine, key: Key, locked: LockedBase | N
 def _slim_of_today(workspace: Workspace, engine: Engine, key: Key, recipe: SlimRecipe,
                    reason: str, instead_of: str) -> ReadyBase:
     """Make a base from today's packages, say why, and remember it for this machine."""
-    console.warn(f"base {_named(key)} is unlocked: {reason}. Today's packages are used instead, "
+    console.warn(f"base {_named(key)} is unlocked: {reason}\nToday's packages are used instead, "
                  "and images on them cannot be published. To lock today's packages for everyone: "
                  f"{command('base', key[0], '--upgrade')}")
     wanted = resolve_slim(recipe, workspace.matrix.bases[key[0]], key).model_copy(
-        update={"unlocked": reason, "instead_of": instead_of})
+        update={"unlocked": reason.partition("\n")[0], "instead_of": instead_of})
     return _keep_local(workspace, _make_slim(workspace, engine, wanted, recipe))
 
 
 def _make_slim(workspace: Workspace, engine: Engine, wanted: LockedBase,
                recipe: SlimRecipe) -> ReadyBase:
     """Make the image of ``wanted``'s packages and load it; the lock then names what came out."""
-    with slim_image(wanted, recipe, workspace.cache) as image:
+    with slim_image(wanted, recipe, workspace.cache, _sources(workspace, wanted, recipe)
+                    ) as image:
         made = wanted.model_copy(update={"image_id": image.id, "diff_ids": image.diff_ids})
         load_image(engine, image, image_tag(workspace.registry, made))
     return _ready(workspace, engine, made, Origin.MADE)
+
+
+def _sources(workspace: Workspace, wanted: LockedBase, recipe: SlimRecipe) -> list[Source]:
+    """Return where the packages may come from, in order; today's are on the mirror alone."""
+    found: list[Source] = [mirror(recipe.suite)]
+    if wanted.image_id == PLACEHOLDER:
+        return found
+    name = workspace.matrix.bases[wanted.name].snapshot
+    past = snapshot(workspace.matrix.snapshots[name].url if name else None, wanted.snapshot)
+    return [*found, *([past] if past else []), RetainedPackages(workspace.registry, wanted)]
+
+
+def _keep_packages(workspace: Workspace, locked: LockedBase, recipe: SlimRecipe) -> None:
+    """Bring the packages of a locked base into the registry, unless it has them."""
+    repository = retained.repository_of(workspace.registry, locked)
+    if retained.packages_kept(repository, locked):
+        return
+    fetch_debs(locked.packages, _sources(workspace, locked, recipe), workspace.cache)
+    sent = retained.keep_packages(repository, locked, workspace.cache)
+    console.info(f"base {_named(locked.key)}: the registry keeps its {len(locked.packages)} "
+                 f"packages, {sent} of them new there")
 
 
 def _keep_local(workspace: Workspace, ready: ReadyBase) -> ReadyBase:

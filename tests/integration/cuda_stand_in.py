@@ -17,6 +17,7 @@ from pathlib import Path
 from builder import process
 from builder.bases.make import BaseImage, load_image, make_image
 from builder.debian.apt_sources import debian_mirrors
+from builder.debian.archives import mirror
 from builder.debian.fetch import fetch_debs
 from builder.debian.resolve import KEYRING, resolve_debs
 from builder.debian.rootfs import install, root_folder
@@ -66,7 +67,7 @@ def make_stand_in(engine: Engine, wanted: StandIn, reference: str) -> None:
     cache = cache_folder()
     names = ("usr-is-merged", "apt", "ca-certificates", *wanted.packages)
     debs = fetch_debs(resolve_debs(wanted.suite, wanted.arch, names, where="cuda_stand_in.py"),
-                      wanted.suite, cache)
+                      [mirror(wanted.suite)], cache).paths
     toolkit = fetch_lock(wanted.toolkit(), Store(cache), {}).paths
     assert len(toolkit) == len(TOOLKIT)
     with root_folder(cache, wanted.arch) as root, tempfile.TemporaryDirectory(

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from builder.debian.archives import mirror
 from builder.debian.fetch import fetch_debs
 from builder.debian.resolve import resolve_debs
 from builder.debian.rootfs import install, root_folder
@@ -47,7 +48,8 @@ def packages(pins: str, folder: Path, *options: str) -> Path:
 def unpacked(suite: str, packages: Sequence[str], cache: Path, folder: Path) -> Path:
     """Unpack these packages of Debian, without what they depend on, and return the folder."""
     debs = resolve_debs(suite, ARCH, packages, where=__file__)
-    for deb in fetch_debs([deb for deb in debs if deb.name in packages], suite, cache):
+    chosen = [deb for deb in debs if deb.name in packages]
+    for deb in fetch_debs(chosen, [mirror(suite)], cache).paths:
         subprocess.run(["dpkg-deb", "-x", deb, folder], check=True)
     return folder
 
@@ -74,7 +76,7 @@ def python_image(cache: Path) -> Iterator[str]:
                         where=__file__)
     name = f"sparkyard-test-python:{os.getpid()}"
     with tempfile.TemporaryDirectory(dir=cache) as folder, root_folder(cache, ARCH) as root:
-        install(root, fetch_debs(debs, SUITE, cache), ARCH, EPOCH)
+        install(root, fetch_debs(debs, [mirror(SUITE)], cache).paths, ARCH, EPOCH)
         tar = write_rootfs(root, Path(folder, "rootfs.tar"), EPOCH,
                            lambda path: left_out(path, (), ()))
         subprocess.run(["docker", "import", tar.path, name], check=True, capture_output=True)

@@ -14,12 +14,14 @@ from builder.bases.make import (
     BaseImage,
     base_labels,
     make_image,
+    other_sources,
     resolve_slim,
     upstream_version,
     write_archive,
 )
 from builder.bases.state import SlimRecipe
-from builder.errors import LockError
+from builder.debian.fetch import Answer, Fetched
+from builder.errors import LockError, NetworkError
 from builder.matrix.models import Base
 from builder.tarball import Tar
 from tests.unit.locking.test_base_lock import make_base, make_deb
@@ -95,3 +97,34 @@ def test_epoch_and_revision_are_no_part_of_the_upstream_version(version: str, up
 def test_only_an_unlocked_base_is_labelled_so() -> None:
     assert "unlocked" not in base_labels(make_base())
     assert base_labels(make_base(unlocked="gone"))["unlocked"] == "gone"
+
+
+def test_a_lock_has_the_end_of_its_day_as_the_time_of_a_snapshot(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    debs = (make_deb("libc6", "2.41-12"), make_deb("python3.13", "3.13.5-2"))
+    monkeypatch.setattr(make, "resolve_debs", lambda *_words, where: debs)
+    monkeypatch.setattr("time.time", lambda: 1_795_260_000.0)
+    assert resolve_slim(RECIPE, BASE, ("slim", "linux/arm64")).snapshot == "20261121T235959Z"
+
+
+GONE = make_deb("gcc", "12")
+
+
+def test_packages_of_the_mirror_alone_need_no_words() -> None:
+    fetched = Fetched((), (Answer("your mirror", (GONE,)),))
+    assert other_sources(make_base(), fetched) == ""
+    assert other_sources(make_base(), Fetched(())) == ""
+
+
+def test_packages_of_another_source_are_named_with_the_reason_and_what_to_do() -> None:
+    fetched = Fetched((), (
+        Answer("your mirror", (), (GONE,)),
+        Answer("the snapshot service", (), (), NetworkError("no answer")),
+        Answer("the registry", (GONE,))))
+    said = other_sources(make_base(), fetched)
+    assert "your mirror no longer has gcc 12" in said
+    assert "1 from the registry" in said
+    assert "./nox -s base -- slim --upgrade --platform linux/arm64" in said
+    dead = Fetched((), (Answer("your mirror", (), (), NetworkError("no answer")),
+                        Answer("the registry", (GONE,))))
+    assert "your mirror could not be used (no answer)" in other_sources(make_base(), dead)

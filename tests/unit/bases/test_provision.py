@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from builder.bases import facts as base_facts
 from builder.bases import provision as bases
+from builder.bases import retained
 from builder.bases.cuda import built_name
 from builder.bases.make import PLACEHOLDER, BaseImage, make_image
 from builder.bases.provision import Origin
@@ -30,7 +31,8 @@ from builder.bases.state import (
     recipe_digest,
 )
 from builder.binaries.facts import BaseFacts
-from builder.debian.fetch import GoneError
+from builder.debian import archives
+from builder.debian.fetch import GoneError, Source
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import LockError, NetworkError
 from builder.locking.base_lock import LockedBase, load_bases, write_bases
@@ -41,6 +43,7 @@ from tests.unit.locking.test_base_lock import DIGEST, make_base, make_deb
 
 KEY = ("slim", "linux/arm64")
 CUDA_KEY = ("cuda", "linux/arm64")
+TIME = "20261121T235959Z"
 PUSHED = "sha256:" + 64 * "c"
 MATRIX = """\
 schema = 1
@@ -92,7 +95,9 @@ class FakeEngine:
         return PUSHED if reference in self.registry else None
 
     def pull(self, reference: str, platform: str) -> ImageFacts | None:
-        self.images[reference] = self.registry[reference]
+        name = reference.partition("@")[0]
+        [tagged] = [one for one in self.registry if one.startswith(f"{name}:")]
+        self.images[reference] = self.registry[tagged]
         return self.inspect(reference)
 
     def tag(self, reference: str, new: str) -> None:
@@ -110,15 +115,21 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture(autouse=True)
-def _no_file_systems_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in for the file system of a base: those of these tests have a digest only."""
+def _only_the_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the file system of a base, and for a registry that only the engine reaches."""
+    def image_digest(*_words: object) -> str:
+        raise NetworkError("no answer")
+
+    monkeypatch.setattr(retained, "image_digest", image_digest)
+    monkeypatch.setattr(retained, "packages_kept", lambda *_words: True)
     monkeypatch.setattr(base_facts, "of_image", lambda _engine, image, _cache, name: BaseFacts(
         name, image.id, image.platform, "3.11", "2.36"))
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.delenv("SPARKYARD_REGISTRY", raising=False)
+    for variable in ("SPARKYARD_REGISTRY", archives.VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
     (tmp_path / "images/base").mkdir(parents=True)
     (tmp_path / SLIM_RECIPE).write_text(SLIM)
     (tmp_path / CUDA_RECIPE).write_text(CUDA)
@@ -133,7 +144,9 @@ def making(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     state: dict[str, Any] = {"made": 0, "gone": False, "salt": ""}
 
     @contextmanager
-    def slim_image(wanted: LockedBase, recipe: object, cache: Path) -> Iterator[BaseImage]:
+    def slim_image(wanted: LockedBase, recipe: object, cache: Path, sources: Sequence[Source]
+                   ) -> Iterator[BaseImage]:
+        state["sources"] = [source.title for source in sources]
         if state["gone"] and not wanted.unlocked:
             raise GoneError("Debian's mirror no longer has gcc 12")
         state["made"] += 1
@@ -148,7 +161,8 @@ def making(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     monkeypatch.setattr(bases, "slim_image", slim_image)
     monkeypatch.setattr(bases, "load_image", load)
     monkeypatch.setattr(bases, "resolve_slim", lambda recipe, base, key: make_base(
-        key[1], recipe=recipe.digest, packages=(make_deb("gcc", "12"),)))
+        key[1], recipe=recipe.digest, image_id=PLACEHOLDER, snapshot=TIME,
+        packages=(make_deb("gcc", "12"),)))
     return state
 
 
@@ -320,3 +334,100 @@ def test_a_locked_cuda_base_out_of_reach_is_a_plain_error(workspace: Workspace,
         bases.ensure(workspace, as_engine(engine), CUDA_KEY)
     assert "SPARKYARD_REGISTRY" in caught.value.next_step
     assert "base slim" in caught.value.next_step
+
+
+def test_the_sources_of_a_locked_base_stand_in_their_order(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(archives.VARIABLE, "http://s.example/{archive}/{time}")
+    lock(workspace, engine)
+    assert making["sources"] == ["your Debian mirror"], "today's packages are on the mirror alone"
+    bases.ensure(workspace, as_engine(engine), KEY)
+    assert making["sources"] == ["your Debian mirror", f"the snapshot service at {TIME}",
+                                 "the registry (127.0.0.1:5000/test)"]
+    monkeypatch.delenv(archives.VARIABLE)
+    engine.images.clear()
+    engine.registry.clear()
+    bases.ensure(workspace, as_engine(engine), KEY)
+    assert len(making["sources"]) == 2, "the matrix names no service"
+
+
+def test_todays_packages_that_are_the_locked_ones_change_nothing(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any]) -> None:
+    first = bases.upgrade(workspace, as_engine(engine), KEY)
+    text = lock_file(workspace).read_bytes()
+    again = bases.upgrade(workspace, as_engine(engine), KEY)
+    assert (again.origin, again.locked, making["made"]) == ("present", first.locked, 1)
+    assert lock_file(workspace).read_bytes() == text
+    engine.images.clear()
+    engine.registry.clear()
+    assert bases.upgrade(workspace, as_engine(engine), KEY).origin == "made"
+    assert lock_file(workspace).read_bytes() == text
+
+
+def test_a_lock_without_a_time_gets_one_where_its_packages_are_todays(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any]) -> None:
+    locked = bases.upgrade(workspace, as_engine(engine), KEY).locked
+    old = locked.model_copy(update={"snapshot": ""})
+    write_bases(lock_file(workspace), {KEY: old})
+    bases.upgrade(workspace, as_engine(engine), KEY)
+    assert load_bases(lock_file(workspace))[KEY] == locked
+    assert making["made"] == 1
+
+
+def test_the_lock_is_written_when_the_registry_has_the_packages(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_words: object) -> bool:
+        raise NetworkError("the registry refuses this user")
+
+    monkeypatch.setattr(retained, "packages_kept", refuses)
+    with pytest.raises(NetworkError):
+        bases.upgrade(workspace, as_engine(engine), KEY)
+    assert not lock_file(workspace).exists()
+
+
+def test_a_base_that_was_made_is_used_where_its_packages_cannot_be_kept(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    locked = lock(workspace, engine)
+
+    def refuses(*_words: object) -> bool:
+        raise NetworkError("the registry refuses this user")
+
+    monkeypatch.setattr(retained, "packages_kept", refuses)
+    assert bases.ensure(workspace, as_engine(engine), KEY).locked == locked
+    assert "are not kept: the registry refuses this user" in capsys.readouterr().err
+
+
+def test_layers_that_are_not_the_locked_ones_are_refused_and_the_base_is_made(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        capsys: pytest.CaptureFixture[str]) -> None:
+    locked = lock(workspace, engine)
+    engine.registry[image_tag(workspace.registry, locked)] = ("sha256:" + 64 * "e",)
+    assert bases.ensure(workspace, as_engine(engine), KEY).origin == "made"
+    assert "its layers are not the locked ones" in capsys.readouterr().err
+
+
+def test_an_image_that_the_registry_lacks_by_its_configuration_is_not_pulled(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = lock(workspace, engine)
+    engine.registry[image_tag(workspace.registry, locked)] = locked.diff_ids
+    monkeypatch.setattr(retained, "image_digest", lambda *_words: None)
+    assert bases.ensure(workspace, as_engine(engine), KEY).origin == "made"
+    assert engine.asked == 1, "when it was locked; the engine's tag is not asked in its place"
+
+
+def test_a_lock_without_a_time_says_that_no_snapshot_was_asked(
+        workspace: Workspace, engine: FakeEngine, making: dict[str, Any],
+        capsys: pytest.CaptureFixture[str]) -> None:
+    locked = lock(workspace, engine)
+    write_bases(lock_file(workspace), {KEY: locked.model_copy(update={"snapshot": ""})})
+    making["gone"] = True
+    ready = bases.ensure(workspace, as_engine(engine), KEY)
+    said = capsys.readouterr().err
+    assert "no snapshot was asked: the lock has no time" in said
+    assert "cannot be published" in said
+    assert "./nox -s base -- slim --upgrade" in said
+    assert "\n" not in ready.locked.unlocked
