@@ -138,4 +138,5 @@ def _show_state(tag: MovingTag, entries: Sequence[Logged]) -> None:
         console.warn(f"{tag.tag} points at {moving or 'nothing'}, not at its log's last image; the "
                      "next promotion or rollback corrects that")
     for name in aside(tag.repository, tag.tag, entries):
-        console.out(f"does not count: {name}, of a run that lost or not an entry of this log")
+        console.out(f"does not count: {name}, of a run that lost, or which the registry "
+                    "cannot read, or not an entry of this log")

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.errors import SparkyardError
-from builder.files import write_bytes
-from builder.limits import LOCK_BYTES, read_file
-from builder.locking.generated import record_sum
 from builder.locking.lock import Lock, lock_path, read_lock
 from builder.matrix.cells import Cell
 from builder.nightly.issues import Issues
+from builder.nightly.last_good import LastGood
 from builder.nightly.words import difference
 from builder.text import cut, redact, visible
 
@@ -77,14 +75,19 @@ class Cycle:
         """Take one cell through the night; whatever goes wrong becomes its result."""
         try:
             night = self._cell(cell)
-        except SparkyardError as error:
-            night = Night(cell.id, "failed: the cycle itself", failed=True, notes=(error.what,))
+        except (SparkyardError, OSError) as error:
+            night = Night(cell.id, "failed: the cycle itself", failed=True, notes=(_said(error),))
         return self._told(cell, night)
 
     def _cell(self, cell: Cell) -> Night:
         path = lock_path(self.locks, cell)
-        before = read_file(path, LOCK_BYTES, "lock") if path.exists() else None
-        old = _lock(path)
+        before, old = LastGood(path), _lock(path)
+        try:
+            return self._steps(cell, path, before, old)
+        finally:
+            before.forget()
+
+    def _steps(self, cell: Cell, path: Path, before: LastGood, old: Lock | None) -> Night:
         ran = self.run(("lock", cell.id, "--upgrade-all"))
         if ran.code:
             return _failure(cell, "lock", ran)
@@ -92,7 +95,7 @@ class Cycle:
         changes = tuple(difference(old, new)) if new else ()
         if not changes and self.is_done(cell):
             return Night(cell.id, "nothing new")
-        failed, gate = self._checked(cell, path, before, changes)
+        failed, gate = self._checked(cell, before, changes)
         if failed:
             return failed
         for stage, words in (("push", ("push", cell.id, "--next")),
@@ -103,7 +106,7 @@ class Cycle:
         pointing = tuple(line for line in ran.lines if " -> sha256:" in line)
         return Night(cell.id, "promoted", changes=changes, notes=(*gate, *pointing))
 
-    def _checked(self, cell: Cell, path: Path, before: bytes | None, changes: tuple[str, ...]
+    def _checked(self, cell: Cell, before: LastGood, changes: tuple[str, ...]
                  ) -> tuple[Night | None, tuple[str, ...]]:
         """Build and test; whatever ends that early, also Ctrl-C, leaves the last good lock."""
         gate: tuple[str, ...] = ()
@@ -117,7 +120,7 @@ class Cycle:
             good = True
         finally:
             if not good:
-                self._restore(path, before)
+                before.restore()
         return None, gate
 
     def _checks(self, cell: Cell) -> list[tuple[str, Sequence[str]]]:
@@ -127,19 +130,13 @@ class Cycle:
         return [("build", ("build", cell.id)),
                 *(("smoke", words) for words in smokes or [("smoke", cell.id)])]
 
-    def _restore(self, path: Path, before: bytes | None) -> None:
-        """Put the last good lock back; a first lock that fails stays to be looked at."""
-        if before is not None:
-            write_bytes(path, before)
-            record_sum(path)
-
     def _told(self, cell: Cell, night: Night) -> Night:
         """Report a failure, or close the issue of one that is over; neither stops the night."""
         try:
             said = (self.issues.report(cell.id, body(night)) if night.failed
                     else self.issues.settle(cell.id))
-        except SparkyardError as error:
-            said = f"no issue: {error.what}"
+        except (SparkyardError, OSError) as error:
+            said = f"no issue: {_said(error)}"
         return replace(night, notes=(*night.notes, *([said] if said else [])))
 
 
@@ -164,6 +161,10 @@ def _failure(cell: Cell, stage: str, ran: Ran, changes: tuple[str, ...] = (),
     shown = tuple(line for line in ran.lines if line.strip())[-SHOWN_LINES:]
     return Night(cell.id, f"failed: {stage} (exit code {ran.code})", failed=True, changes=changes,
                  notes=tuple(dict.fromkeys((*gate, *shown))))
+
+
+def _said(error: SparkyardError | OSError) -> str:
+    return error.what if isinstance(error, SparkyardError) else str(error)
 
 
 def _lock(path: Path) -> Lock | None:

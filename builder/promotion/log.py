@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 from builder import labels as label
 from builder.errors import VerdictError
 from builder.model import Frozen
+from builder.registry.client import FailingError
 from builder.registry.repository import Manifest, Repository, note_manifest
 
 LOG_TYPE = "application/vnd.sparkyard.log.v1+json"
@@ -98,7 +99,11 @@ def append(repository: Repository, entry: Entry) -> Logged:
 
 
 def read_state(repository: Repository, tag: str) -> State:
-    """Read the newest entries of a tag's log, and where the tag points."""
+    """Read the newest entries of a tag's log, and where the tag points.
+
+    A tag that the registry cannot read counts as not there: its disk was full while it was written,
+    so the run that wrote it had failed, and the next one writes again.
+    """
     named = _numbered(repository.tags(), tag)
     newest: tuple[Logged, ...] = ()
     for number in sorted(named, reverse=True):
@@ -106,13 +111,13 @@ def read_state(repository: Repository, tag: str) -> State:
                        if (one := read_entry(repository, name)) is not None)
         if newest:
             break
-    pointed = repository.manifest(tag)
+    pointed = _readable(repository, tag)
     return State(pointed.digest if pointed else "", newest)
 
 
 def read_entry(repository: Repository, name: str) -> Logged | None:
     """Return the entry under a tag; None where what lies there is not that entry."""
-    parts, manifest = _TAG.fullmatch(name), repository.manifest(name)
+    parts, manifest = _TAG.fullmatch(name), _readable(repository, name)
     if parts is None or manifest is None:
         return None
     entry = _entry(manifest)
@@ -159,6 +164,13 @@ def good_targets(entries: Sequence[Logged]) -> list[str]:
         else:
             stack.append(entry.target)
     return stack[::-1]
+
+
+def _readable(repository: Repository, name: str) -> Manifest | None:
+    try:
+        return repository.manifest(name)
+    except FailingError:
+        return None
 
 
 def _numbered(tags: Sequence[str], tag: str) -> dict[int, list[str]]:

@@ -82,7 +82,22 @@ Body = bytes | Streamed
 
 
 class RegistryFault(Exception):  # noqa: N818 - a fault that may pass, not yet an error
-    """The registry did not answer, or answered that it cannot now; asking again may help."""
+    """The registry did not answer, or answered that it cannot now; asking again may help.
+
+    ``status`` is its answer's, 0 without one.
+    """
+
+    def __init__(self, what: str, status: int = 0) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+class FailingError(NetworkError):
+    """The registry answers, and says each time that it failed: its disk is full, or data damaged.
+
+    Debian's registry leaves an empty file where its disk became full while it wrote a tag. It
+    answers 500 for this one tag from then on, until the tag is written again.
+    """
 
 
 class Client:
@@ -132,7 +147,7 @@ class Client:
         if reply.status in (401, 403):
             raise self._refused(reply)
         if reply.status in RETRIED_STATUS:
-            raise RegistryFault(self.answered(reply))
+            raise RegistryFault(self.answered(reply), reply.status)
         return reply
 
     def download(self, url: str, limit: int) -> Iterator[bytes]:
@@ -165,9 +180,9 @@ class Client:
     def given_up(self, fault: RegistryFault) -> NetworkError:
         """Return the error for a registry that cannot be used now."""
         failed = "; is its disk full?" if "it answered 5" in str(fault) else ""
-        return NetworkError(f"the registry cannot be used: {fault}", where=str(self.reference),
-                            next_step="run the same command again: it goes on where it stopped"
-                            + failed)
+        kind = FailingError if fault.status in (500, 507) else NetworkError
+        return kind(f"the registry cannot be used: {fault}", where=str(self.reference),
+                    next_step=f"run the same command again: it goes on where it stopped{failed}")
 
     def location(self, reply: Reply, asked: str) -> str:
         """Return where an upload goes on; raises NetworkError for an address not to be used."""

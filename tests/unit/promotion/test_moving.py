@@ -188,6 +188,24 @@ def test_a_promotion_killed_at_any_request_is_completed_or_undone_by_the_next(
     pytest.fail("the run never ended")
 
 
+@pytest.mark.parametrize("action", ["promote", "rollback"])
+def test_a_tag_that_a_full_disk_left_empty_stops_nothing_that_comes_after(action: str) -> None:
+    """Each put of a tag in turn; what the registry cannot read is written again or left out."""
+    for number in range(2):  # the entry's tag and the moving one
+        world = a_world()
+        tag = moved(world, "a", "b")
+        world.memory.spoils = number
+        with pytest.raises(NetworkError, match="it answered 500"):
+            tag.rollback() if action == "rollback" else tag.promote(world.images["c"].digest)
+        after = tag_of(repository(world.memory))
+        after.promote(world.images["a"].digest)
+        assert pointed(world) == "a"
+        after.promote(world.images["c"].digest)
+        assert {name for name in world.memory.damaged if not is_log_tag(name)} == set()
+        assert after.rollback().after in world.passed
+        check_end(world, [])
+
+
 def acting(world: World, stage: Stage, action: tuple[str, str],
            clock: str = "2026-01-01T00:00:00Z") -> Callable[[Run], Any]:
     """Return a run's work: one action, each request on the stage."""
