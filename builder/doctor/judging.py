@@ -22,7 +22,8 @@ GB10 = "12.1"
 DRIVER = 580  # the first branch with CUDA 13.0
 BAD_KERNELS = ("7.0.0-1019-nvidia",)
 LOW_CLOCK_MHZ, BUSY_PERCENT = 1000, 80  # stuck units were seen at 500 to 890 MHz and 94 to 96 %
-CACHE_SHARE = 0.2  # of all memory in the page cache, from which on it costs context
+CACHE_SHARE = 0.2  # of all memory in the page cache, from which on CUDA's figure misleads
+START_BYTES = 9_700_000_000  # that starts took before vLLM looked: 8 to 9 GiB on some Sparks
 HELD_SHARE = 0.15  # of all memory that neither a process nor the cache explains
 ROCE = "RoCE v2"  # the kind of GID that goes through switches and that NCCL uses
 GB = 1_000_000_000
@@ -161,16 +162,26 @@ def _memory(facts: HostFacts, need: Need) -> Iterator[Line]:
     wanted = int(total * need.memory_share)
     seen = f"{console.size(available)} available of {console.size(total)}"
     asked = f", {need.name} takes {console.size(wanted)}" if wanted else ""
-    yield _line("memory", _when(available < wanted), seen + asked)
-    cached = facts.memory.get("Cached", 0) + facts.memory.get("Buffers", 0)
-    yield _line("page-cache", _when(cached > CACHE_SHARE * total and bool(facts.gpus),
-                                    Verdict.WARNING), console.size(cached))
+    narrow = _when(bool(wanted) and available - START_BYTES < wanted, Verdict.WARNING)
+    yield _line("memory", Verdict.UNFIT if available < wanted else narrow, seen + asked)
+    yield from _page_cache(facts, total)
     yield from _held(facts, total)
     yield _line("swap", _when(facts.swap > 0, Verdict.WARNING),
                 f"{console.size(facts.swap)} on" if facts.swap else "off")
     if facts.gpus:
         yield _line("earlyoom", _when(not facts.earlyoom, Verdict.WARNING),
                     "running" if facts.earlyoom else "not running")
+
+
+def _page_cache(facts: HostFacts, total: int) -> Iterator[Line]:
+    """Look at the cache: of unified memory, CUDA's own figure of what is free is MemFree."""
+    cached = facts.memory.get("Cached", 0) + facts.memory.get("Buffers", 0)
+    unified = any(gpu.capability == GB10 for gpu in facts.gpus or ())
+    seen, free = console.size(cached), facts.memory.get("MemFree")
+    if unified and free is not None:
+        seen += f"; CUDA's own figure of free memory is {console.size(free)}"
+    yield _line("page-cache", _when(unified and cached > CACHE_SHARE * total, Verdict.WARNING),
+                seen)
 
 
 def _held(facts: HostFacts, total: int) -> Iterator[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
 WARNED: dict[str, tuple[str, dict[str, Any]]] = {
     "a bad kernel": ("kernel", {"kernel": BAD_KERNELS[0]}),
     "heat": ("slowdown", {"texts": {"gpus": BUSY.replace("0x0000000000000000", "0x60")}}),
+    "memory that the start itself would use up": ("memory", {"texts": {"meminfo": MEMINFO.replace(
+        "118365908", "95365908")}}),
     "a large page cache": ("page-cache", {"texts": {"meminfo": MEMINFO.replace(
         "6024020", "60240200").replace("112040196", "57824016")}}),
     "another server": ("gpu-holders", {"texts": {"gpu_processes": "9, VLLM::EngineCore, 1024"}}),
@@ -117,6 +120,66 @@ def test_an_unfit_host_is_named(fault: str) -> None:
 def test_a_host_that_may_fail_is_warned_about(fault: str) -> None:
     check, changes = WARNED[fault]
     assert complaints(host(**changes)) == {check: Verdict.WARNING}
+
+
+FAULTS = {**{name: (*fault, Verdict.UNFIT) for name, fault in UNFIT.items()},
+          **{name: (*fault, Verdict.WARNING) for name, fault in WARNED.items()}}
+
+
+def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the changes of two faults at once, None where they change the same thing."""
+    merged = dict(one)
+    for key, value in other.items():
+        if key not in merged:
+            merged[key] = value
+        elif key in ("texts", "folder") and not merged[key].keys() & value.keys():
+            merged[key] = {**merged[key], **value}
+        else:
+            return None
+    return merged
+
+
+# The first is asked only where the second is in order.
+NEEDS = (("page-cache", "gpu"), ("rdma-gid", "rdma-address"))
+
+
+def asked(named: dict[str, Verdict]) -> dict[str, Verdict]:
+    """Leave out what is not asked beside what is wrong already."""
+    return {check: verdict for check, verdict in named.items()
+            if not any(check == one and other in named for one, other in NEEDS)}
+
+
+PAIRS = [(one, other) for one, other in combinations(FAULTS, 2)
+         if both(FAULTS[one][1], FAULTS[other][1]) is not None]
+
+
+def test_of_two_faults_at_once_each_is_named() -> None:
+    for one, other in PAIRS:
+        changes = both(FAULTS[one][1], FAULTS[other][1])
+        assert changes is not None
+        named = {FAULTS[fault][0]: FAULTS[fault][2] for fault in (one, other)}
+        assert complaints(host(**changes)) == asked(named), (one, other)
+    assert len(PAIRS) > 300
+
+
+def test_a_host_with_every_kind_of_fault_has_each_named() -> None:
+    changes: dict[str, Any] = {}
+    named: dict[str, Verdict] = {}
+    for check, change, verdict in FAULTS.values():
+        merged = both(changes, change)
+        if merged is not None:
+            changes, named[check] = merged, verdict
+    assert complaints(host(**changes)) == asked(named)
+    assert len(named) >= 14
+
+
+def test_cuda_sees_free_memory_only_and_the_page_cache_is_for_unified_memory_to_fear() -> None:
+    full = {"meminfo": MEMINFO.replace("6024020", "60240200").replace("112040196", "57824016")}
+    assert "CUDA's own figure of free memory is 59.2 GB" in line_of(
+        host(texts=full), "page-cache").seen
+    discrete = {**full, "gpus": BUSY.replace("12.1", "9.0")}
+    assert complaints(host(texts=discrete)) == {"gpu": Verdict.UNFIT}
+    assert "CUDA" not in line_of(host(texts=discrete), "page-cache").seen
 
 
 def test_every_complaint_says_why_what_to_do_and_its_source() -> None:
