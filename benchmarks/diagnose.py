@@ -1,10 +1,12 @@
 """How many failures of the field are named? `python -m benchmarks.diagnose [LOG…]`.
 
 Reads from tests/fixtures field_failures.toml (what owners of a Spark posted), tracker_failures.toml
-(what was tried blind) and upstream_failures.toml (what the programs print), and prints by kind how
-many are named rightly, wrongly or not at all; the first name counts. Logs that are given are taken
-for healthy ones: nothing may be claimed of them. Ends with 1 where anything is named wrongly, or a
-harmless or a context line is claimed as a cause.
+and blind_failures.toml (what was tried before it was known) and upstream_failures.toml (what the
+programs print), and prints by kind how many are named rightly, wrongly or not at all; the first
+name counts, and a family counts as right where its cause is. Then it tries the healthy logs of
+tests/fixtures/healthy_logs, healthy_excerpts.toml (lines that owners of working servers posted) and
+the logs that are given: nothing may be claimed of any. Ends with 1 where anything is named wrongly,
+or a harmless or a context line is claimed as a cause.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from builder.diagnosis.matching import diagnose
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 OWNERS = FIXTURES / "field_failures.toml"
-FILES = (OWNERS, FIXTURES / "tracker_failures.toml", FIXTURES / "upstream_failures.toml")
+FILES = (OWNERS, *(FIXTURES / f"{name}_failures.toml" for name in ("tracker", "blind", "upstream")))
+HEALTHY = sorted(map(str, (FIXTURES / "healthy_logs").glob("*.log")))
+EXCERPTS = FIXTURES / "healthy_excerpts.toml"
 
 
 def entries(file: Path) -> list[dict[str, Any]]:
@@ -46,6 +50,11 @@ def outcome(entry: dict[str, Any]) -> str:
     return "right" if names[0] == entry["named"] else "wrong"
 
 
+def families() -> set[str]:
+    """Return the names that stand for a family of causes."""
+    return {issue.name for issue in load().issues if issue.general}
+
+
 def table(file: Path) -> list[str]:
     """Print how the entries of a file are named; return those that are named wrongly."""
     counts: dict[str, Counter[str]] = {}
@@ -64,6 +73,8 @@ def table(file: Path) -> list[str]:
     total = sum((count for kind, count in counts.items() if kind[0] != "("), Counter[str]())
     print(f"  {total['right']} of {total.total()} right ({total['right'] / total.total():.0%}), "
           f"{total['wrong']} wrong; named wrongly: {', '.join(wrong) or 'none'}")
+    family = sum(entry["named"] in families() for entry in entries(file) if "log" in entry)
+    print(f"  {family} of them by the name of a family of causes")
     return wrong
 
 
@@ -83,9 +94,18 @@ def healthy(logs: Sequence[str]) -> list[str]:
     for name in logs:
         names = claimed(read_log(name).lines)
         bad += [name] if names else []
-        print(f"  {name}: {', '.join(names) or 'nothing claimed'}")
-    if logs:
-        print(f"healthy logs: {len(logs) - len(bad)} of {len(logs)} without a claim")
+        print(f"  {Path(name).name}: {', '.join(names) or 'nothing claimed'}")
+    print(f"healthy logs: {len(logs) - len(bad)} of {len(logs)} without a claim")
+    return bad
+
+
+def excerpts() -> list[str]:
+    """Print of how many excerpts of healthy servers nothing is claimed; return the others."""
+    with EXCERPTS.open("rb") as stream:
+        posted = tomli.load(stream)["excerpt"]
+    bad = [entry["id"] for entry in posted if claimed(entry["log"].splitlines())]
+    print(f"healthy excerpts: {len(posted) - len(bad)} of {len(posted)} without a claim"
+          + "".join(f"; claimed: {name}" for name in bad))
     return bad
 
 
@@ -93,7 +113,7 @@ def main(logs: Sequence[str]) -> int:
     """Count and print."""
     wrong = [entry for file in FILES for entry in table(file)]
     told()
-    return 1 if wrong + healthy(logs) else 0
+    return 1 if wrong + healthy([*HEALTHY, *logs]) + excerpts() else 0
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ ISSUES = load()
 # ``@@`` are failed checks, as the scripts inside an image print them.
 LOGS = sorted(path for path in FIXTURES.glob("*.log") if path.stem != "healthy")
 FAILURES = [
-    entry for name in ("field", "upstream", "tracker")
+    entry for name in ("field", "upstream", "tracker", "blind")
     for entry in tomli.loads((FIXTURES.parent / f"{name}_failures.toml").read_text())["failure"]]
 FIELD = [entry for entry in FAILURES if "log" in entry]
 REAL = (FIXTURES / "healthy.log").read_text().splitlines()
@@ -157,6 +157,37 @@ def test_the_log_of_a_real_healthy_run_shows_nothing() -> None:
     assert logs
     for log in logs:
         assert diagnose(log.read_text(encoding="utf-8").splitlines(), ISSUES) == (), log
+
+
+@pytest.mark.parametrize("entry", tomli.loads(
+    (FIXTURES.parent / "healthy_excerpts.toml").read_text())["excerpt"], ids=lambda entry: entry["id"])
+def test_nothing_is_claimed_of_what_owners_of_healthy_servers_posted(entry: dict[str, str]) -> None:
+    for before in ([], BOOT):
+        shown = diagnose([*before, *entry["log"].splitlines()], ISSUES)
+        assert [item.issue.name for item in shown if item.claimed] == []
+
+
+@pytest.mark.parametrize("line", [
+    "WARNING [compilation.py:1] CUDAGraphMode.FULL is not supported with FlashInfer backend "
+    "(support: AttentionCGSupport.NEVER); setting cudagraph_mode=PIECEWISE",
+    "WARNING [utils.py:1] PhiXForCausalLM has no vLLM implementation, falling back to "
+    "Transformers implementation. Some features may not be supported.",
+    "WARNING [topk_topp_sampler.py:1] FlashInfer top-p/top-k sampling unavailable: no nvcc; "
+    "falling back. Set VLLM_USE_FLASHINFER_SAMPLER=0 to silence.",
+    "DEBUG [hf.py:1] Failed to load AutoProcessor chat template for google/gemma-4-31B-it",
+    "INFO NCCL WARN NET/IB : mlx5_0:1 Got async event : port active"])
+def test_quiet_on_warnings_that_vllm_prints_on_a_good_start(line: str) -> None:
+    assert diagnose([line], ISSUES) == ()
+
+
+@pytest.mark.parametrize(("line", "name"), [
+    ('exec: "nvidia-container-runtime": executable file not found in $PATH',
+     "docker-runtime-unknown"),
+    ('err: exec: "docker-credential-pass": executable file not found in $PATH',
+     "docker-credential-helper-missing"),
+    ('exec: "vllm": executable file not found in $PATH: unknown', "command-not-in-image")])
+def test_a_program_that_the_host_lacks_is_no_fault_of_the_image(line: str, name: str) -> None:
+    assert [item.issue.name for item in diagnose([line], ISSUES)] == [name]
 
 
 def test_the_traceback_of_a_bad_request_is_named_only_where_the_server_did_not_start() -> None:
