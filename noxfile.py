@@ -95,6 +95,7 @@ for _name, _help in {
     "report": "Show the records of smoke runs and benchmarks (-- RECORD… --output page.html).",
     "site": "Make the public page: which model runs on which image (-- --output DIR).",
     "push": "Push built cells under their immutable and -next tags (-- CELL…).",
+    "sync": "Bring built images to other machines through ssh (-- CELL --to HOST…).",
     "promote": "Move tags to images that passed (-- CELL…, -- CELL --log).",
     "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",
     "verify": "Check an image in a registry against all that is said of it (-- CELL).",

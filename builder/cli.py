@@ -34,6 +34,7 @@ COMMANDS = (
     "report",
     "site",
     "push",
+    "sync",
     "promote",
     "rollback",
     "verify",

@@ -51,6 +51,7 @@ SNAPSHOT_DEB_S = 600.0  # the same from a snapshot service: 20 MB at 35 kB/s
 WEIGHT_HEADER_BYTES = 64 * MB  # the header of a file of weights; those of 31B models have 0.2 MB
 HUB_FILE_BYTES = 32 * MB  # one answer of a model hub; the longest index of weights has 10 MB
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
+SSH_S = 60.0  # a login by ssh and its tunnel, until it is open
 SCRIPT_S = 7200.0  # one script in an image: minutes when it is emulated
 STREAM_S = 1800.0  # one streamed answer: 512 tokens, on an emulated machine
 PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received

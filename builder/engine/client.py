@@ -205,12 +205,17 @@ class Engine:
                                                      where=reference) if "digest: " in line]
         return parsed("\n".join(lines), _last_digest, doing, reference)
 
-    def pull(self, reference: str, platform: str | None = None) -> ImageFacts:
-        """Pull an image and return its facts; raises NetworkError where it cannot be had."""
+    def pull(self, reference: str, platform: str | None = None,
+             on_line: Callable[[str], None] | None = None) -> ImageFacts:
+        """Pull an image and return its facts; raises NetworkError where it cannot be had.
+
+        ``on_line`` is given each line that docker prints: one for each state of a layer.
+        """
         words = ["--platform", platform] if platform else []
-        for _ in self.docker.follow("image", "pull", *words, reference, where=reference,
-                                    doing=f"pulling {reference}"):
-            pass
+        for line in self.docker.follow("image", "pull", *words, reference, where=reference,
+                                       doing=f"pulling {reference}"):
+            if on_line:
+                on_line(line)
         facts = self.inspect(reference)
         if facts is None:
             raise EngineError("the engine reported a complete pull, but does not have the image",

@@ -75,6 +75,7 @@ ORDER = (
     "attachments",
     "nightly",
     "publish",
+    "peers",
     "build",
     "bisection",
     "commands",
