@@ -32,6 +32,7 @@ ENGINE_EXPORT_SILENCE_S = 120.0  # no byte of a file system that the engine stre
 ENGINE_TRANSFER_S = 6 * 3600.0  # push, pull, build, copy or export, to the end
 HOSTING_S = 600.0  # one answer of a hosting service; a diff of 32 MB at 0.5 Mbit/s
 BENCH_TEXT_BYTES = 64 * MB  # prompts are cut from it; a long book has 6 MB
+BENCH_RESULT_BYTES = 256 * MB  # of llama-benchy: 30 bytes for each token that it timed
 LOG_BYTES = 64 * MB  # a longer log is read at both ends
 PAGE_BYTES = 32 * MB  # one page of a package index; the largest seen has 12 MB
 ANSWER_BYTES = 16 * MB  # one answer of a model server, streamed or whole

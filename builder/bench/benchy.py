@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from builder import console
-from builder.bench.events import Request, requests
+from builder.bench.events import Request, requests, take_arrivals
 from builder.bench.grid import Grid
 from builder.bench.text import sentences
 from builder.errors import UsageError, VerdictError
-from builder.limits import ANSWER_BYTES, read_file
+from builder.limits import BENCH_RESULT_BYTES, read_file
 from builder.process import CommandError, Result, stream
 from builder.record.bench import GridPoint
 from builder.text import one_line, redact
@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Measured:
-    """What llama-benchy wrote: its JSON unchanged, and the requests that its events show."""
+    """What llama-benchy wrote: its JSON but for the tokens' times, and its requests."""
 
     raw: Mapping[str, Any]
     requests: Mapping[GridPoint, tuple[Request, ...]]
@@ -76,10 +76,12 @@ def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -
         _place_text(folder, sentences() if text is None else text)
         _follow(command(python, target, grid, folder), _environment(folder), grid.rounds)
         try:
-            raw = json.loads(read_file(folder / "result.json", ANSWER_BYTES, "result"))
+            raw = json.loads(read_file(folder / "result.json", BENCH_RESULT_BYTES, "result"))
+            arrivals = take_arrivals(raw)
             with (folder / "events.jsonl").open(encoding="utf-8") as lines:
-                return Measured(raw, requests(lines))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+                return Measured(raw, requests(lines, arrivals))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError,
+                RecursionError) as error:
             raise VerdictError("llama-benchy left no readable result "
                                f"({type(error).__name__})") from error
 
@@ -93,6 +95,7 @@ def command(python: Path, target: Target, grid: Grid, folder: Path) -> tuple[str
             "--model", target.model, "--tokenizer", target.tokenizer,
             "--pp", *words(grid.pp), "--tg", *words(grid.tg), "--depth", *words(grid.depth),
             "--concurrency", *words(grid.concurrency), "--runs", str(grid.runs), *OPTIONS,
+            "--save-all-throughput-timeseries",
             "--book-url", TEXT_NAME, "--exit-on-first-fail", "--no-results-on-fail",
             "--emit-progress", str(folder / "events.jsonl"),
             "--format", "json", "--save-result", str(folder / "result.json"))

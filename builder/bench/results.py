@@ -91,7 +91,12 @@ def _point(entry: Entry, asked: Sequence[Request]) -> tuple[list[Series], list[s
                     "token came with text")
     if len(complete) < MIN_RUNS:
         return [], lost or [f"{len(runs)} runs, and {MIN_RUNS} are needed"]
-    made = {metric: _series(metric, entry, asked, complete) for metric in NAMES}
+    timed = complete - {request.run for request in asked if not request.steady}
+    if len(timed) < len(complete):
+        lost.append(f"decode speeds: {len(complete) - len(timed)} of {len(runs)} runs, because an "
+                    "answer arrived in too few pieces to be timed: ask for more tokens (--tg)")
+    made = {metric: _series(metric, entry, asked, timed if metric in DECODING else complete)
+            for metric in NAMES}
     return ([series for series in made.values() if isinstance(series, Series)],
             lost + [f"{metric}: {why}" for metric, why in made.items() if isinstance(why, str)])
 
@@ -112,9 +117,9 @@ def _series(metric: Metric, entry: Entry, asked: Sequence[Request],
     values = given.values if given else ()
     owners = list(_owners(metric, asked, per_run=name not in PER_REQUEST))
     if len(values) != len(owners):
-        timed = f"llama-benchy timed {len(values)} of {len(owners)} answers"
-        return timed if metric not in DECODING else (
-            f"{timed}; one that arrives in one piece cannot be timed: ask for more tokens (--tg)")
+        return f"llama-benchy timed {len(values)} of {len(owners)} answers"
+    if len(complete) < MIN_RUNS:
+        return f"{len(complete)} runs are left, and {MIN_RUNS} are needed"
     by_run = itertools.groupby(zip(owners, values, strict=True), key=lambda pair: pair[0])
     samples = tuple(statistics.fmean(value for _, value in pairs) for run, pairs in by_run
                     if run in complete)

@@ -30,6 +30,7 @@ def entry(values: dict[str, list[float] | None], concurrency: int = 1) -> dict[s
     """Return one point of llama-benchy's JSON, with as much of the rest as it is read for."""
     return {"concurrency": concurrency, "context_size": 0, "prompt_size": 128, "response_size": 32,
             "is_context_prefill_phase": False, "peak_throughput": None,
+            "requests_throughput_over_time": None,
             **{name: None if samples is None else {"mean": 0, "std": 0, "values": samples}
                for name, samples in values.items()}}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from builder.bench.events import requests
+from builder.bench.events import requests, take_arrivals
 from builder.bench.results import parse
 from builder.errors import VerdictError
 from builder.record.bench import GridPoint, Series
@@ -85,9 +85,49 @@ def test_counts_that_do_not_agree_are_no_samples() -> None:
     found, missing = made({"pp_throughput": [10, 11, 12], "tg_throughput": [1, 3],
                            "e2e_ttft": [5, 7, 8]}, [[32], [32], [32]])
     assert set(found) == {"prefill", "ttft"}
-    assert missing == (
-        ("pp128 tg32 (c1): decode: llama-benchy timed 2 of 3 answers; one that arrives in one "
-         "piece cannot be timed: ask for more tokens (--tg)"),)
+    assert missing == ("pp128 tg32 (c1): decode: llama-benchy timed 2 of 3 answers",)
+
+
+STEADY, BURST, ONE_PIECE = [number / 10 for number in range(32)], [0.0] * 30 + [0.1] * 2, [0.0] * 32
+
+
+def timed(answers: list[list[list[float]]], values: dict[str, list[float] | None],
+          concurrency: int = 1) -> tuple[dict[str, tuple[float, ...]], tuple[str, ...]]:
+    """Parse one cell whose tokens came at these times, run by run and request by request."""
+    raw = report({**entry(values, concurrency), "requests_throughput_over_time": [
+        [[[at, 1.0] for at in answer] for answer in run] for run in answers]})
+    arrivals = take_arrivals(raw)
+    seen = [[len(answer) for answer in run] for run in answers]
+    series, missing = parse(raw, requests(events(seen, concurrency), arrivals))
+    return {each.metric: each.samples for each in series}, missing
+
+
+def test_a_run_whose_answer_came_in_few_pieces_loses_its_speed_and_no_other_run() -> None:
+    """The client of a busy machine reads 128 tokens at once: 200,000 tok/s, or no speed at all."""
+    found, missing = timed(
+        [[STEADY], [ONE_PIECE], [BURST], [STEADY]],
+        {"pp_throughput": [10, 11, 12, 13], "tg_throughput": [10, 20_000, 11],
+         "e2e_ttft": [5, 6, 7, 8]})
+    assert found == {"prefill": (10, 11, 12, 13), "decode": (10, 11), "ttft": (5, 6, 7, 8)}
+    assert missing == (("pp128 tg32 (c1): decode speeds: 2 of 4 runs, because an answer arrived in "
+                        "too few pieces to be timed: ask for more tokens (--tg)"),)
+
+
+def test_one_such_answer_among_several_at_once_costs_that_run_alone() -> None:
+    found, missing = timed(
+        [[STEADY, STEADY], [STEADY, ONE_PIECE], [STEADY, STEADY]],
+        {"pp_throughput": [1, 2, 3], "tg_req_throughput": [10, 12, 13, 14, 16],
+         "tg_throughput": [20, 21, 22], "e2e_ttft": [1, 1, 2, 2, 3, 3]}, concurrency=2)
+    assert found == {"prefill": (1, 2, 3), "decode": (11, 15), "aggregate": (20, 22),
+                     "ttft": (1, 2, 3)}
+    assert len(missing) == 1
+
+
+def test_fewer_than_two_timed_runs_are_no_speed_and_the_rest_stays() -> None:
+    found, missing = timed([[STEADY], [ONE_PIECE]], {
+        "pp_throughput": [10, 11], "tg_throughput": [10], "e2e_ttft": [5, 6]})
+    assert found == {"prefill": (10, 11), "ttft": (5, 6)}
+    assert missing[1] == "pp128 tg32 (c1): decode: 1 runs are left, and 2 are needed"
 
 
 @pytest.mark.parametrize(("runs", "said"), [
