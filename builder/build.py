@@ -18,7 +18,7 @@ from builder.bases.provision import ReadyBase, ensure
 from builder.bases.state import Bases, read_bases
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, VerdictError, command
-from builder.fetch.wheels import FetchedWheels, fetch_lock
+from builder.fetch.wheels import FetchedWheels
 from builder.files import require_space
 from builder.gate.run import gate_cell, own_base
 from builder.image import TARGET, ImagePlan, definition, plan_image
@@ -36,6 +36,7 @@ from builder.report.gate import verdict_line
 from builder.report.lean import show_savings
 from builder.store.build_contexts import choose, remember
 from builder.store.content_store import Store, StoredLayer
+from builder.wheels.stage import fetch_cell
 from builder.workspace import Workspace
 
 
@@ -79,7 +80,7 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     _check_versions(cell, lock)
     store = Store(workspace.cache)
     clock.lap("base")
-    wheels = fetch_lock(lock, store, cell.indexes)
+    wheels = fetch_cell(workspace.registry, cell, lock, store)
     clock.lap("fetch")
     _gate_closure(workspace, cell, wheels, base, engine)
     clock.lap("gate")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 from builder import console
-from builder.fetch.wheels import FetchedWheels, fetch_lock
+from builder.fetch.wheels import FetchedWheels
 from builder.locking.lock import load_for, lock_path
 from builder.matrix.cells import Cell, select
 from builder.store.content_store import Store
+from builder.wheels.stage import fetch_cell
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("cell", "wheels", "bytes", "from cache", "fetched", "fetched bytes", "time")
@@ -28,7 +29,8 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     locks = [(cell, load_for(cell, workspace.locks)) for cell in _chosen(workspace, options.cells)]
     store = Store(workspace.cache)
-    rows = [_row(cell, fetch_lock(lock, store, cell.indexes)) for cell, lock in locks]
+    rows = [_row(cell, fetch_cell(workspace.registry, cell, lock, store))
+            for cell, lock in locks]
     console.table("fetched", COLUMNS, rows)
     return 0
 

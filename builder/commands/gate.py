@@ -15,7 +15,6 @@ from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import UsageError
-from builder.fetch.wheels import fetch_lock
 from builder.files import refuse_output
 from builder.gate import closures
 from builder.gate.explain import explain
@@ -27,6 +26,7 @@ from builder.locking.lock import load_for, lock_path
 from builder.matrix.cells import Cell
 from builder.report import gate as report_gate
 from builder.store.content_store import Store
+from builder.wheels.stage import fetch_cell
 from builder.workspace import Workspace, cache_folder, open_workspace
 
 
@@ -123,7 +123,8 @@ def _gate(workspace: Workspace, bases: Bases, cell: Cell, base: str | None) -> G
         facts = any_image(base, cell.platform, workspace.cache, workspace.matrix.bases)
         source = BaseSource(facts.digest, lambda: facts)
     return gate_cell(workspace, cell, lock, source,
-                     lambda: fetch_lock(lock, Store(workspace.cache), cell.indexes))
+                     lambda: fetch_cell(workspace.registry, cell, lock,
+                                        Store(workspace.cache)))
 
 
 def _wheels(options: argparse.Namespace) -> GateReport:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from builder import console
-from builder.errors import LockError, SparkyardError, UsageError
+from builder.errors import LockError, SparkyardError, UsageError, command
 from builder.indexes.settings import user_sources
 from builder.locking.candidates import KnownSizes, known_sizes
 from builder.locking.check import check
+from builder.locking.compiled import carry_over
 from builder.locking.explanations import reason_line
 from builder.locking.generated import is_as_written
 from builder.locking.lock import (
@@ -89,11 +90,16 @@ def _lock_one(workspace: Workspace, cell: Cell, upgrade: tuple[str, ...], hostin
     console.info(f"locking {cell.id} …")
     previous, sizes = _previous(workspace, cell)
     try:
-        lock = lock_patches(cell, resolve(cell, user_sources(), previous, upgrade, sizes),
+        asked = previous.published if previous else None
+        lock = lock_patches(cell, resolve(cell, user_sources(), asked, upgrade, sizes),
                             previous.patches if previous else (), workspace.root,
                             hosting, workspace.cache)
+        lock, dropped = carry_over(previous, lock)
     except SparkyardError as error:
         return _failed(workspace, cell, error)
+    for name in dropped:
+        console.warn(f"{cell.id}: the compiled wheel of {name} fits no more, and the published one "
+                     f"is locked; compile it again with {command('wheels', 'build', cell.id)}")
     write_lock(workspace.locks, lock)
     return Outcome(cell, changes(previous, lock), lock)
 

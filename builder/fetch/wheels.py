@@ -15,7 +15,7 @@ from builder.fetch.download import Partial, download, partial
 from builder.files import disk_errors, require_space
 from builder.indexes.http import Client, Pace, SourceError, Stopped
 from builder.indexes.listings import Listings, Source, sources_for
-from builder.indexes.settings import Sources, user_sources
+from builder.indexes.settings import COMPILED, Sources, user_sources
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.models import Index
 from builder.removal import remove_file
@@ -145,6 +145,10 @@ def _nowhere(wheel: LockedWheel, answers: Mapping[str, str]) -> NetworkError:
     """Return the error of a wheel that no source gave, with what each of them answered."""
     lines = "".join(f"\n  {name}: {reason}" for name, reason in answers.items())
     absent = all(reason == ABSENT for reason in answers.values())
+    if absent and wheel.index == COMPILED:
+        return NetworkError(f"{wheel.file} was compiled, and is neither here nor in a registry",
+                            where=f"{wheel.name} {wheel.version}",
+                            next_step="compile it with " + command("wheels", "build", "CELL"))
     what = f"no source has {wheel.file}" if absent else f"{wheel.file} could not be fetched"
     return NetworkError(
         what + lines, where=f"{wheel.name} {wheel.version}, locked from {wheel.index}",

@@ -26,6 +26,7 @@ from builder.process import run
 
 DEFAULT_INDEX = "default"  # how locks name the user's own default index, whatever it is
 FIND_LINKS = "find-links"  # and one of the user's own folders of wheels
+COMPILED = "compiled"  # no index has it: it was compiled, see builder.wheels
 
 # An empty value counts as unset, so this hides every index and folder that the user named to uv.
 NO_USER_INDEXES = dict.fromkeys(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 from pydantic import Field, model_validator
 
@@ -21,9 +21,10 @@ from builder import specifiers
 from builder.config_file import shape_problems
 from builder.errors import LockError, command
 from builder.files import write_text
-from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS
+from builder.indexes.settings import COMPILED, DEFAULT_INDEX, FIND_LINKS
 from builder.locking.generated import damaged, in_order, read_generated, record_sum, repeated
 from builder.matrix.cells import Cell
+from builder.matrix.models import PUBLISHED
 from builder.matrix.patch import Patch, needed
 from builder.model import Frozen
 
@@ -67,11 +68,24 @@ class LockedPatch(Frozen):
         return self
 
 
+class CompiledWheel(LockedWheel):
+    """The published wheel whose place a compiled one takes, and what that one was made from.
+
+    ``key`` names all inputs of the compile, ``targets`` what was compiled (none: the whole
+    package), ``patches`` the sha256 of the patches that are in it.
+    """
+
+    key: Sha256
+    targets: tuple[str, ...] = ()
+    patches: tuple[Sha256, ...] = ()
+
+
 class Lock(Frozen):
     """A cell resolved: ``intent`` is the digest of what was asked, ``wheels`` the answer.
 
     ``python`` and ``platform`` are the resolver's target (``3.11``, ``aarch64-manylinux_2_36``).
-    ``patches`` stand in the order in which they are applied.
+    ``patches`` stand in the order in which they are applied. ``compiled`` are the published wheels
+    in whose place ``wheels`` has compiled ones.
     """
 
     lock_version: Literal[1] = 1
@@ -82,10 +96,19 @@ class Lock(Frozen):
     overrides: tuple[str, ...] = ()
     wheels: tuple[LockedWheel, ...]
     patches: tuple[LockedPatch, ...] = ()
+    compiled: tuple[CompiledWheel, ...] = ()
 
     def wheel(self, name: str) -> LockedWheel | None:
         """Return the locked wheel of a distribution, by canonical name."""
         return next((wheel for wheel in self.wheels if wheel.name == name), None)
+
+    @property
+    def published(self) -> Lock:
+        """Return the lock with the published wheels in the place of the compiled ones."""
+        old = {entry.name: LockedWheel.model_validate(entry.model_dump(
+            include=set(LockedWheel.model_fields))) for entry in self.compiled}
+        return self.model_copy(update={"compiled": (), "wheels": tuple(
+            old.get(wheel.name, wheel) for wheel in self.wheels)})
 
     @property
     def size(self) -> int:
@@ -133,6 +156,9 @@ def render(lock: Lock) -> str:
     if lock.patches:
         rows = [_row(patch.model_dump(exclude_defaults=True)) for patch in lock.patches]
         lines += ["patches = [", *rows, "]"]
+    if lock.compiled:
+        rows = [_row(entry.model_dump(exclude_defaults=True)) for entry in lock.compiled]
+        lines += ["compiled = [", *rows, "]"]
     return "\n".join([*lines, ""])
 
 
@@ -181,6 +207,9 @@ def faults_of(lock: Lock, cell: str) -> Iterator[str]:
     names = {wheel.name for wheel in lock.wheels}
     yield from (f'patches.{patch.name}: the wheel "{patch.wheel}" is not in this lock'
                 for patch in lock.patches if patch.wheel not in names)
+    compiled = {wheel.name for wheel in lock.wheels if wheel.index == COMPILED}
+    yield from (f"compiled.{name}: there is no such compiled wheel, or nothing says from what"
+                for name in sorted(compiled ^ {entry.name for entry in lock.compiled}))
 
 
 def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
@@ -198,6 +227,20 @@ def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
 
 def load_for(cell: Cell, folder: Path) -> Lock:
     """Return the cell's lock; raise LockError when it is missing, damaged or stale."""
+    lock = _load(cell, folder)
+    _require_compiled(cell, lock, lock_path(folder, cell))
+    return lock
+
+
+def load_published(cell: Cell, folder: Path) -> Lock:
+    """Return the cell's lock with published wheels only; raise LockError as ``load_for`` does.
+
+    Whether what was compiled still answers the matrix does not matter here.
+    """
+    return _load(cell, folder).published
+
+
+def _load(cell: Cell, folder: Path) -> Lock:
     path = lock_path(folder, cell)
     lock = read_lock(path)
     if lock.intent != cell.intent_digest:
@@ -216,7 +259,7 @@ def _index_faults(cell: Cell, lock: Lock) -> Iterator[str]:
     """Yield the wheels whose index is none of the cell's, or is not asked for that package."""
     for wheel in lock.wheels:
         index = cell.indexes.get(wheel.index)
-        if index is None and wheel.index not in (DEFAULT_INDEX, FIND_LINKS):
+        if index is None and wheel.index not in (DEFAULT_INDEX, FIND_LINKS, COMPILED):
             known = ", ".join((DEFAULT_INDEX, FIND_LINKS, *sorted(cell.indexes)))
             yield (f'wheels.{wheel.name}: index: "{wheel.index}" is not an index of this cell '
                    f"(known: {known})")
@@ -236,6 +279,20 @@ def _require_patches(cell: Cell, lock: Lock, path: Path) -> None:
         raise LockError("the patches of the matrix have changed since this lock was made: "
                         + (", ".join(differing) or "their order"), where=str(path),
                         next_step=f"lock them again with {command('patch', 'refresh', cell.id)}")
+
+
+def _require_compiled(cell: Cell, lock: Lock, path: Path) -> None:
+    """Refuse compiled wheels that the matrix does not ask for, or whose patches have changed."""
+    wanted = {str(canonicalize_name(name)) for name, policy in cell.wheels.items()
+              if policy != (PUBLISHED,)}
+    for entry in lock.compiled:
+        locked = {patch.sha256 for patch in lock.patches if patch.wheel == entry.name}
+        why = ("the matrix takes the published wheel" if entry.name not in wanted else
+               "its patches have changed" if set(entry.patches) - locked else "")
+        if why:
+            raise LockError(f"{entry.name} was compiled for this lock, but {why} since then",
+                            where=str(path), next_step="lock the cell again with "
+                            + command("wheels", "build", cell.id))
 
 
 def patches_for(cell: Cell, lock: Lock) -> tuple[tuple[str, Patch], ...]:

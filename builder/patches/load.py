@@ -54,14 +54,18 @@ def load_series(workspace: Workspace, cell: Cell, lock: Lock, *, strict: bool = 
             raise PatchError(f"the locked patch {locked.source} is not available: {why}",
                              where=cell.id, next_step="connect to the network and try again, or "
                              "name the registry that has the image: SPARKYARD_REGISTRY")
-        series.setdefault(locked.wheel, []).append(candidate(locked, patch, data, why))
+        compiled = any(locked.sha256 in entry.patches for entry in lock.compiled
+                       if entry.name == locked.wheel)
+        series.setdefault(locked.wheel, []).append(
+            candidate(locked, patch, data, why, compiled=compiled))
     return series
 
 
-def candidate(locked: LockedPatch, patch: Patch, data: bytes | None, why: str = "") -> Candidate:
+def candidate(locked: LockedPatch, patch: Patch, data: bytes | None, why: str = "", *,
+              compiled: bool = False) -> Candidate:
     """Return a locked patch as one to be judged."""
     return Candidate(locked.source, patch.tag(locked.name), data, patch.required, patch.revert,
-                     patch.include, patch.exclude, why)
+                     patch.include, patch.exclude, why, compiled)
 
 
 def _bytes(workspace: Workspace, cell: Cell, patch: Patch, locked: LockedPatch, ask: Ask

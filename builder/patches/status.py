@@ -38,6 +38,7 @@ class Standing(StrEnum):
     SUPERSEDED = "superseded"
     CONFLICT = "conflict"
     COMPILE = "needs a compile"
+    COMPILED = "compiled"  # into the wheel, see builder.wheels; nothing is left to apply
     UNRESOLVED = "unresolved"
 
 
@@ -50,6 +51,8 @@ class Candidate:
 
     ``id`` is for people (``vllm-project/vllm#38909``), ``tag`` its part of the patched version
     (``38909``). ``undo`` says that the diff is to be taken back, ``why`` what became of its bytes.
+    ``compiled`` says that the wheel was compiled from sources with it, so that only files which
+    are not compiled are left to change.
     """
 
     id: str
@@ -60,12 +63,14 @@ class Candidate:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     why: str = ""
+    compiled: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
         """Return what its standing depends on, beside the wheel."""
         digest = None if self.diff is None else hashlib.sha256(self.diff).hexdigest()
-        return self.id, digest, self.undo, self.include, self.exclude
+        return (self.id, digest, self.undo, self.include, self.exclude,
+                *(("compiled",) if self.compiled else ()))
 
 
 class Verdict(Frozen):
@@ -158,7 +163,8 @@ def require(cell: str, series: Sequence[Candidate], verdicts: Sequence[Verdict])
                          "patch, restrict it to other versions (`versions`), or mark it optional "
                          "(`required = false`)")
     return [f"patch {verdict.id} is left out: {verdict.why}"
-            for verdict in verdicts if verdict.standing is not Standing.APPLIES]
+            for verdict in verdicts
+            if verdict.standing not in (Standing.APPLIES, Standing.COMPILED)]
 
 
 def judge_one(candidate: Candidate, scoped: Callable[[Sequence[FilePatch]], Scope], tree: Tree,
@@ -183,7 +189,9 @@ def judge_one(candidate: Candidate, scoped: Callable[[Sequence[FilePatch]], Scop
 
 def _standing(candidate: Candidate, scope: Scope, tree: Tree, done: Layered
               ) -> tuple[Standing, str, Applied]:
-    if scope.compiled:
+    if scope.compiled and candidate.compiled and not scope.files:
+        return Standing.COMPILED, f"{len(scope.compiled)} files", Applied()
+    if scope.compiled and not candidate.compiled:
         return Standing.COMPILE, f"it touches {', '.join(scope.compiled[:3])}", Applied()
     if not scope.files:
         return Standing.CONFLICT, "nothing of it remains: all its files are excluded", Applied()

@@ -9,53 +9,56 @@ what was compiled from what. Times and cache hits stay out of it: they are never
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from builder.errors import IntegrityError, VerdictError, command
+from builder.errors import IntegrityError, VerdictError
 from builder.files import disk_errors, sha256_file
+from builder.indexes.settings import COMPILED
 from builder.locking.lock import LockedWheel
+from builder.model import Frozen
 from builder.patches.apply import Blob
 from builder.patches.revision import Revision, patched_version
 from builder.patches.wheel import write_wheel
 from builder.store.content_store import Store
 from builder.wheels.key import short
-from builder.wheels.order import Order, Rebuilt
+from builder.wheels.order import Order, Rebuilt, RebuiltFile
 
 NOTE = "sparkyard-wheels.json"
-COMPILED = "compiled"  # the index of a wheel that no index serves: it is compiled or put together
+
+
+class WheelRecord(Frozen):
+    """All that puts a compiled wheel together again, beside the published wheel and the files.
+
+    ``published`` is None for a whole package, whose one file is a wheel; ``note`` is what the
+    wheel says of itself.
+    """
+
+    package: str
+    version: str
+    key: str
+    published: LockedWheel | None
+    files: tuple[RebuiltFile, ...]
+    note: Mapping[str, Any]
+
+
+def record_of(order: Order, rebuilt: Rebuilt) -> WheelRecord:
+    """Return how the wheel of a compile is put together."""
+    published = order.published[0] if order.published and order.targets else None
+    return WheelRecord(package=order.recipe.name, version=compiled_version(order), key=order.key,
+                       published=published, files=rebuilt.files, note=provenance(order, rebuilt))
 
 
 def compiled_version(order: Order) -> str:
     """Return the local version: ``0.20.2+sy.35568.121a.k1f0c2d3e``."""
     tags = [patch.tag for patch in order.patches]
-    return patched_version(order.version, [*tags, *([order.recipe.tag] if order.recipe.tag else []),
-                                           short(order.key)])
+    version = order.published[0].version if order.published else order.version
+    return patched_version(version, [*tags, *([order.recipe.tag] if order.recipe.tag else []),
+                                     short(order.key)])
 
 
-def put_together(order: Order, rebuilt: Rebuilt, folder: Path, store: Store) -> LockedWheel:
-    """Write the wheel of a compile into the store; return it as a lock has it.
-
-    ``folder`` holds the compiled files. Raises IntegrityError for a file that is not the one that
-    was compiled, VerdictError for one that the published wheel does not have.
-    """
-    for file in rebuilt.files:
-        actual = sha256_file(folder / file.path)
-        if actual != file.sha256:
-            raise IntegrityError(file.path, expected=file.sha256, actual=actual)
-    wheel, source = _origin(order, rebuilt, folder)
-    changes = _changes(order, rebuilt, folder, source)
-    revision = Revision(wheel, compiled_version(order), changes, provenance(order, rebuilt))
-    with store.temporary("wheel") as target, \
-            disk_errors(store.root, "while a wheel was put together"):
-        write_wheel(source, target, revision, NOTE)
-        made = LockedWheel(name=order.recipe.name, version=revision.version, file=revision.file,
-                           sha256=sha256_file(target), size=target.stat().st_size, index=COMPILED)
-        if not store.find_wheel(made):
-            store.add_wheel(made, target)
-    return made
-
-
-def provenance(order: Order, rebuilt: Rebuilt) -> dict[str, object]:
+def provenance(order: Order, rebuilt: Rebuilt) -> dict[str, Any]:
     """Return what the wheel says of itself, as JSON values."""
     published, facts = order.published, rebuilt.provenance
     source = order.recipe.sources[order.version]
@@ -76,31 +79,52 @@ def provenance(order: Order, rebuilt: Rebuilt) -> dict[str, object]:
     }
 
 
-def _origin(order: Order, rebuilt: Rebuilt, folder: Path) -> tuple[LockedWheel, Path]:
+def put_together(record: WheelRecord, published: Path | None, folder: Path, store: Store
+                 ) -> LockedWheel:
+    """Write the wheel into the store; return it as a lock has it.
+
+    ``folder`` holds the compiled files, ``published`` is where the published wheel lies. Raises
+    IntegrityError for a file that is not the one that was compiled, VerdictError for one that the
+    published wheel does not have.
+    """
+    for file in record.files:
+        actual = sha256_file(folder / file.path)
+        if actual != file.sha256:
+            raise IntegrityError(file.path, expected=file.sha256, actual=actual)
+    wheel, source = _origin(record, published, folder)
+    changes = _changes(record, folder, source) if record.published else {}
+    revision = Revision(wheel, record.version, changes, record.note)
+    with store.temporary("wheel") as target, \
+            disk_errors(store.root, "while a wheel was put together"):
+        write_wheel(source, target, revision, NOTE)
+        made = LockedWheel(name=record.package, version=revision.version, file=revision.file,
+                           sha256=sha256_file(target), size=target.stat().st_size, index=COMPILED)
+        if not store.find_wheel(made):
+            store.add_wheel(made, target)
+    return made
+
+
+def _origin(record: WheelRecord, published: Path | None, folder: Path
+            ) -> tuple[LockedWheel, Path]:
     """Return the wheel that is rewritten: the published one, or the compiled whole package."""
-    if order.targets:
-        if order.published is None:
-            raise VerdictError("there is no published wheel to put the compiled files into",
-                               where=order.title, next_step="lock the cell: "
-                               + command("lock", order.cell.id))
-        return order.published
-    if len(rebuilt.files) != 1 or not rebuilt.files[0].path.endswith(".whl"):
-        raise VerdictError("a build of the whole package must leave one wheel", where=order.title,
-                           next_step=f"correct wheels/{order.recipe.name}.toml")
-    file = rebuilt.files[0]
+    if record.published is not None:
+        assert published is not None
+        return record.published, published
+    if len(record.files) != 1 or not record.files[0].path.endswith(".whl"):
+        raise VerdictError("a build of the whole package must leave one wheel",
+                           where=record.package, next_step=f"correct wheels/{record.package}.toml")
+    file = record.files[0]
     name = Path(file.path).name
-    return (LockedWheel(name=order.recipe.name, version=name.split("-")[1], file=name,
+    return (LockedWheel(name=record.package, version=name.split("-")[1], file=name,
                         sha256=file.sha256, size=file.size, index=COMPILED), folder / file.path)
 
 
-def _changes(order: Order, rebuilt: Rebuilt, folder: Path, source: Path) -> dict[str, Blob | None]:
-    if not order.targets:
-        return {}
+def _changes(record: WheelRecord, folder: Path, source: Path) -> dict[str, Blob | None]:
     with zipfile.ZipFile(source) as archive:
         modes = {item.filename: item.external_attr >> 16 for item in archive.infolist()}
-    unknown = [file.path for file in rebuilt.files if file.path not in modes]
+    unknown = [file.path for file in record.files if file.path not in modes]
     if unknown:
         raise VerdictError(f"the published wheel has no {', '.join(unknown)}", where=source.name,
-                           next_step=f"correct the files of wheels/{order.recipe.name}.toml")
+                           next_step=f"correct the files of wheels/{record.package}.toml")
     return {file.path: Blob((folder / file.path).read_bytes(), bool(modes[file.path] & 0o111))
-            for file in rebuilt.files}
+            for file in record.files}

@@ -17,14 +17,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cells_for_tests import make_cell
+from patch_wheels import locked, make_wheel
+
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import LockedWheel
 from builder.matrix.cells import Cell
 from builder.process import run
 from builder.wheels.order import Order, Provenance, Rebuilt, RebuiltFile
 from builder.wheels.recipe import Recipe
-from tests.unit.cells_for_tests import make_cell
-from tests.unit.patch_wheels import locked, make_wheel
 
 CODE = """#define Py_LIMITED_API 0x030b0000
 #include <Python.h>

@@ -289,3 +289,13 @@ def test_what_others_fetched_is_kept_when_one_fails(index: IndexServer, store: S
     fetch(store, good, bad, user=Sources(index.url))
     ranges = [headers.get("Range") for path, headers in index.requests if path == file_path(good)]
     assert ranges in ([[f"bytes={kept}-"]] if 0 < kept < len(DATA) else [[None], []])
+
+
+def test_a_compiled_wheel_is_compiled_and_not_locked_again(index: IndexServer, store: Store
+                                                           ) -> None:
+    wheel = index.add("alpha", b"x" * 10).model_copy(update={"index": "compiled"})
+    index.files.clear()
+    index.listed.clear()
+    with pytest.raises(NetworkError, match="was compiled") as caught:
+        fetch(store, wheel, user=Sources(index.url))
+    assert "wheels -- build" in caught.value.next_step

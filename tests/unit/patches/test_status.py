@@ -154,3 +154,12 @@ def test_verdicts_are_kept_by_wheel_and_patches(tmp_path: Path) -> None:
         file.write_text("{")
     with pytest.raises(PatchError):
         standings(wheel, "0" * 64, [patch(FIX)], tmp_path)
+
+
+def test_what_is_compiled_into_the_wheel_leaves_the_rest_to_apply(tmp_path: Path) -> None:
+    native = diff("csrc/cache.cu", "a\n", "b\n")
+    assert standing_of(tmp_path, ONE, patch(native, compiled=True)) == [Standing.COMPILED]
+    assert standing_of(tmp_path, ONE, patch(native + FIX, compiled=True)) == [Standing.APPLIES]
+    series = [patch(native, compiled=True)]
+    assert require("cell", series, judged(tmp_path, ONE, *series)) == []
+    assert patch(native).key != patch(native, compiled=True).key

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cells_for_tests import CPU, make_cell
+from compiled_extension import HEADER, code, make_recipe, make_sources
+from patch_wheels import diff, locked, make_wheel
 
 from builder.errors import ConfigError
 from builder.locking.findings import Finding, FindingCode, Severity
@@ -13,9 +16,6 @@ from builder.matrix.cells import Cell
 from builder.patches.status import Candidate
 from builder.wheels.decision import Decision, Take, decide, policy_of, targets_of
 from builder.wheels.recipe import Recipe
-from tests.unit.cells_for_tests import CPU, make_cell
-from tests.unit.compiled_extension import HEADER, code, make_recipe, make_sources
-from tests.unit.patch_wheels import diff, locked, make_wheel
 
 ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
 SHARED = diff("csrc/shared.h", HEADER, "#define ADDED 1\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cells_for_tests import CPU, make_cell, make_wheel
+from compiled_extension import BASE, make_recipe, make_sources
+
 from builder.patches.apply import Blob
 from builder.wheels.key import order_key, short
-from tests.unit.cells_for_tests import CPU, make_cell, make_wheel
-from tests.unit.compiled_extension import BASE, make_recipe, make_sources
 
 
 def test_each_input_changes_the_key_and_nothing_else_does(tmp_path: Path) -> None:

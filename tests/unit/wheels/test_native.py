@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from compiled_extension import SOURCES, code, make_sources
+from patch_wheels import diff
 
 from builder.errors import PatchError
 from builder.patches.apply import Blob
 from builder.patches.status import Candidate, Standing
 from builder.wheels.native import compiled_files, native_patches, read_sources
-from tests.unit.compiled_extension import SOURCES, code, make_sources
-from tests.unit.patch_wheels import diff
 
 ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
 PYTHON = diff("spam/__init__.py", "", "# changed\n")

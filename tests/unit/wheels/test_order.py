@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wheel_recipes import recipe
+
 from builder.locking.base_lock import LockedBase
 from builder.matrix.cells import expand
 from builder.matrix.load import load_matrix
 from builder.wheels.order import Order, Provenance
-from tests.unit.wheel_recipes import recipe
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from wheel_recipes import COST, DOCUMENT, document, recipe
 
 from builder.errors import ConfigError, UsageError
 from builder.wheels.recipe import load_recipe, load_recipes, recipe_path
-from tests.unit.wheel_recipes import COST, DOCUMENT, document, recipe
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,0 +1,78 @@
+"""What was compiled on this machine, by key: complete, or not there at all.
+
+A folder gets its name when all of it is written, so a run that is killed leaves nothing under a
+key. Files are hashed again whenever they are taken; a damaged folder is removed and compiled anew.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from builder import console
+from builder.files import sha256_file, write_text
+from builder.limits import SETTINGS_BYTES, read_file
+from builder.removal import remove_tree
+from builder.store.content_store import Store
+from builder.wheels.assemble import WheelRecord
+from builder.wheels.order import Rebuilt
+
+FOLDER = "compiled"
+_FACTS, _FILES = "rebuilt.json", "files"
+
+
+class Kept:
+    """The compiled files and wheel records in a store."""
+
+    def __init__(self, store: Store) -> None:
+        """Nothing is read yet."""
+        self._root = store.root
+        self._folder = store.root / FOLDER
+
+    def find(self, key: str) -> tuple[Rebuilt, Path] | None:
+        """Return what was compiled under a key, and the folder of its files; None if not whole."""
+        folder = self._folder / key
+        try:
+            text = read_file(folder / _FACTS, SETTINGS_BYTES, "record of a compile")
+            rebuilt = Rebuilt.model_validate_json(text)
+            whole = rebuilt.key == key and all(
+                sha256_file(folder / _FILES / file.path) == file.sha256 for file in rebuilt.files)
+        except FileNotFoundError:
+            whole = False
+        except (OSError, ValueError):
+            whole = False
+        if whole:
+            return rebuilt, folder / _FILES
+        if folder.exists():
+            console.warn(f"what was compiled as {key[:12]} is damaged, and is not used")
+            remove_tree(folder, self._root)
+        return None
+
+    def keep(self, rebuilt: Rebuilt, output: Path) -> Path:
+        """Move the compiled files in, in one step; return their folder.
+
+        ``output`` lies in a temporary folder of the store, whose file system it shares.
+        """
+        making = output.with_name(f"{output.name}.kept")
+        making.mkdir()
+        output.rename(making / _FILES)
+        write_text(making / _FACTS, rebuilt.model_dump_json(indent=1) + "\n")
+        target = self._folder / rebuilt.key
+        target.parent.mkdir(exist_ok=True)
+        with suppress(OSError):  # another run was quicker: equal inputs, so its files serve
+            making.rename(target)
+        if self.find(rebuilt.key) is None:  # it was not whole, and is gone now
+            making.rename(target)
+        return target / _FILES
+
+    def record(self, sha256: str) -> WheelRecord | None:
+        """Return how a wheel of this sha256 was put together."""
+        try:
+            path = self._folder / f"{sha256}.json"
+            return WheelRecord.model_validate_json(read_file(path, SETTINGS_BYTES, "record"))
+        except (OSError, ValueError):
+            return None
+
+    def keep_record(self, sha256: str, record: WheelRecord) -> None:
+        """Remember how a wheel was put together."""
+        write_text(self._folder / f"{sha256}.json", record.model_dump_json() + "\n")

@@ -1,0 +1,191 @@
+"""From a decision to a wheel in the store: found, or compiled once, and put together.
+
+``decision -> job (native patches, key) -> kept here? -> in the registry? -> compile -> wheel``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from builder import console
+from builder.errors import IntegrityError, NetworkError
+from builder.fetch.wheels import FetchedWheels, fetch_lock
+from builder.indexes.settings import COMPILED
+from builder.locking.base_lock import LockedBase
+from builder.locking.lock import Lock, LockedWheel
+from builder.matrix.cells import Cell
+from builder.patches.status import Candidate
+from builder.store.content_store import Store
+from builder.wheels import artifact
+from builder.wheels.assemble import put_together, record_of
+from builder.wheels.decision import Decision, source_version
+from builder.wheels.kept import Kept
+from builder.wheels.key import order_key
+from builder.wheels.native import NativePatches, compiled_files, native_patches
+from builder.wheels.order import Compiler, Order, Rebuilt
+from builder.wheels.recipe import Recipe
+from builder.wheels.sources import Archive, external_archives, fetch_files, source_archive
+
+
+class Origin(StrEnum):
+    """Where the compiled files of a job come from."""
+
+    COMPILED = "compiled"
+    KEPT = "kept here"
+    REGISTRY = "the registry"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One decision with all that its key depends on; ``lock`` has published wheels only."""
+
+    cell: Cell
+    lock: Lock
+    decision: Decision
+    recipe: Recipe
+    base: LockedBase
+    native: NativePatches
+    key: str
+
+    @property
+    def version(self) -> str:
+        """Return the version of the sources."""
+        return source_version(self.decision.wheel.version)
+
+    @property
+    def torch(self) -> LockedWheel | None:
+        """Return the torch that is compiled against."""
+        return None if self.recipe.name == "torch" else self.lock.wheel("torch")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job: the wheel as it is locked, and how its files were made."""
+
+    job: Job
+    wheel: LockedWheel
+    rebuilt: Rebuilt
+    origin: Origin
+
+
+def job_for(cell: Cell, lock: Lock, decision: Decision, recipe: Recipe, base: LockedBase,
+            series: Sequence[Candidate], compiler: Compiler, store: Store) -> Job:
+    """Return the job of a decision; fetches the sources where a patch changes them."""
+    version = source_version(decision.wheel.version)
+    native = NativePatches()
+    if any(compiled_files(each) for each in series):
+        archive = source_archive(recipe, version)
+        native = native_patches(fetch_files(cell.id, [archive], store, cell.indexes)[archive],
+                                series)
+    torch = None if recipe.name == "torch" else lock.wheel("torch")
+    key = order_key(cell, recipe, version, decision.targets, native.changes, torch, base,
+                    compiler.fingerprint(recipe, cell))
+    return Job(cell, lock, decision, recipe, base, native, key)
+
+
+def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
+            jobs: int | None = None) -> Outcome:
+    """Return the wheel of a job; compiles only what neither this machine nor the registry has.
+
+    Raises what the compiler raises, NetworkError for sources that cannot be had, DiskError.
+    """
+    kept = Kept(store)
+    found, origin = kept.find(job.key), Origin.KEPT
+    if found is None:
+        found, origin = _pulled(registry, job.key, kept, store), Origin.REGISTRY
+    published = fetch_files(job.cell.id, [job.decision.wheel], store, job.cell.indexes)
+    order = _order(job, published, store, jobs)
+    if found is None:
+        found, origin = _compiled(order, job, compiler, kept, store), Origin.COMPILED
+    rebuilt, folder = found
+    record = record_of(order, rebuilt)
+    wheel = put_together(record, published[job.decision.wheel], folder, store)
+    kept.keep_record(wheel.sha256, record)
+    _share(registry, rebuilt, folder, store)
+    _share_record(registry, wheel, kept, store)
+    return Outcome(job, wheel, rebuilt, origin)
+
+
+def _order(job: Job, paths: Mapping[LockedWheel, Path], store: Store, jobs: int | None) -> Order:
+    """Return the order; its sources need not lie in the store yet."""
+    archive, torch = source_archive(job.recipe, job.version), job.torch
+    external = external_archives(job.recipe)
+    return Order(
+        key=job.key, cell=job.cell, recipe=job.recipe, version=job.version,
+        targets=job.decision.targets, source=store.wheel_path(archive), base=job.base,
+        changes=job.native.changes, patches=job.native.applied,
+        external={name: store.wheel_path(each) for name, each in external.items()},
+        torch=(torch, store.wheel_path(torch)) if torch else None,
+        published=(job.decision.wheel, paths[job.decision.wheel]), jobs=jobs)
+
+
+def _compiled(order: Order, job: Job, compiler: Compiler, kept: Kept, store: Store
+              ) -> tuple[Rebuilt, Path]:
+    needed: list[LockedWheel | Archive] = [source_archive(job.recipe, job.version),
+                                           *external_archives(job.recipe).values()]
+    fetch_files(job.cell.id, [*needed, *([job.torch] if job.torch else [])], store,
+                job.cell.indexes)
+    console.info(f"compiling {order.title}")
+    with store.temporary("output") as output:
+        output.mkdir()
+        rebuilt = compiler.compile(order, output)
+        folder = kept.keep(rebuilt, output)
+    return rebuilt, folder
+
+
+def _pulled(registry: str, key: str, kept: Kept, store: Store) -> tuple[Rebuilt, Path] | None:
+    with store.temporary("output") as output:
+        output.mkdir()
+        rebuilt = artifact.pull(registry, key, output)
+        return None if rebuilt is None else (rebuilt, kept.keep(rebuilt, output))
+
+
+def _share(registry: str, rebuilt: Rebuilt, folder: Path, store: Store) -> None:
+    """Push what was compiled; a registry that is not there stops nobody."""
+    try:
+        artifact.push(registry, rebuilt, folder, store.root / "uploads")
+    except NetworkError as error:
+        console.warn(f"what was compiled stays on this machine: {error.what}")
+
+
+def _share_record(registry: str, wheel: LockedWheel, kept: Kept, store: Store) -> None:
+    record = kept.record(wheel.sha256)
+    if record is None:
+        return
+    try:
+        artifact.push_record(registry, wheel.sha256, record, store.root / "uploads")
+    except NetworkError as error:
+        console.debug(f"the wheel's record is not in the registry: {error.what}")
+
+
+def provide(registry: str, cell: Cell, lock: Lock, store: Store) -> None:
+    """Put the compiled wheels of a lock into the store, from this machine or the registry.
+
+    What cannot be had is left to the fetch, which says what to do. Raises IntegrityError where
+    what was put together is another wheel than the locked one.
+    """
+    for entry in lock.compiled:
+        wheel = lock.wheel(entry.name)
+        if wheel is None or wheel.index != COMPILED or store.find_wheel(wheel):
+            continue
+        kept = Kept(store)
+        record = kept.record(wheel.sha256) or artifact.pull_record(registry, wheel.sha256)
+        found = record and (kept.find(entry.key) or _pulled(registry, entry.key, kept, store))
+        if not record or not found:
+            continue
+        published = LockedWheel.model_validate(entry.model_dump(
+            include=set(LockedWheel.model_fields)))
+        paths = fetch_files(cell.id, [published], store, cell.indexes)
+        made = put_together(record, paths[published], found[1], store)
+        if made != wheel:
+            raise IntegrityError(wheel.file, expected=wheel.sha256, actual=made.sha256)
+        kept.keep_record(wheel.sha256, record)
+
+
+def fetch_cell(registry: str, cell: Cell, lock: Lock, store: Store) -> FetchedWheels:
+    """Return every wheel of a lock; compiled ones are put together here where they are missing."""
+    provide(registry, cell, lock, store)
+    return fetch_lock(lock, store, cell.indexes)

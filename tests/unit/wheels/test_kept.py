@@ -1,0 +1,57 @@
+"""Compiled files on this machine: whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compiled_extension import Gcc, make_order
+
+from builder.store.content_store import Store
+from builder.wheels.assemble import record_of
+from builder.wheels.kept import Kept
+from builder.wheels.order import Rebuilt
+
+KEY = "ab" * 32
+
+
+def keep(store: Store, folder: Path) -> Rebuilt:
+    with store.temporary("output") as output:
+        output.mkdir()
+        rebuilt = Gcc().compile(make_order(folder), output)
+        Kept(store).keep(rebuilt, output)
+    return rebuilt
+
+
+def test_what_was_kept_is_found_whole(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    assert Kept(store).find(KEY) is None
+    rebuilt = keep(store, tmp_path)
+    found = Kept(store).find(KEY)
+    assert found
+    assert found[0] == rebuilt
+    assert (found[1] / "spam/_answer.abi3.so").stat().st_size == rebuilt.files[0].size
+
+
+def test_a_second_run_with_equal_inputs_takes_the_first_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    assert keep(store, tmp_path).files == keep(store, tmp_path).files
+
+
+def test_a_damaged_file_is_as_if_it_was_not_there(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    keep(store, tmp_path)
+    found = Kept(store).find(KEY)
+    assert found
+    (found[1] / "spam/_answer.abi3.so").write_bytes(b"cut")
+    assert Kept(store).find(KEY) is None
+    assert not found[1].exists()
+
+
+def test_the_record_of_a_wheel(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    record = record_of(make_order(tmp_path), keep(store, tmp_path))
+    assert Kept(store).record("0" * 64) is None
+    Kept(store).keep_record("0" * 64, record)
+    assert Kept(store).record("0" * 64) == record
+    (store.root / "compiled" / f"{'0' * 64}.json").write_text("{")
+    assert Kept(store).record("0" * 64) is None

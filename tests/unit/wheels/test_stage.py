@@ -1,0 +1,125 @@
+"""From a decision to a wheel: compiled once, found again, shared, provided to another machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cells_for_tests import CPU, make_cell, make_lock
+from compiled_extension import BASE, Gcc, code, make_published, make_recipe, make_sources
+from patch_wheels import diff, locked
+from registry_server import serving
+
+from builder.errors import IntegrityError
+from builder.files import sha256_file
+from builder.indexes.settings import Sources
+from builder.locking.compiled import compiled_entry, with_compiled
+from builder.locking.lock import Lock
+from builder.matrix.cells import Cell
+from builder.patches.status import Candidate
+from builder.store.content_store import Store
+from builder.wheels.decision import decide
+from builder.wheels.stage import Job, Origin, Outcome, fetch_cell, job_for, provide, run_job
+
+ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
+COMMENT = ANSWER.replace(b"diff --git", b"another comment above\ndiff --git", 1)
+
+
+class Bench:
+    """A cell with a published wheel and its sources on an index, and a registry."""
+
+    def __init__(self, folder: Path, registry: str) -> None:
+        self.folder, self.gcc = folder, Gcc()
+        self.cell: Cell = make_cell({**CPU, "wheels": {"spam": "auto"}})
+        self.sources = make_sources(folder)
+        self.published = make_published(folder / "published")
+        self.lock: Lock = make_lock(self.cell, locked(self.published))
+        self.registry = registry
+        page = folder / "simple" / "spam" / "index.html"
+        page.parent.mkdir(parents=True)
+        page.write_text("".join(
+            f'<a href="{path.as_uri()}#sha256={sha256_file(path)}">{path.name}</a>'
+            for path in (self.sources, self.published)))
+
+    def store(self, name: str = "store") -> Store:
+        return Store(self.folder / name)
+
+    def job(self, data: bytes = ANSWER, store: Store | None = None) -> Job:
+        recipe = make_recipe(self.sources)
+        series = [Candidate("owner/spam#7", "7", data)]
+        decision = decide(self.cell, self.lock.wheels[0], recipe, series)
+        return job_for(self.cell, self.lock, decision, recipe, BASE, series, self.gcc,
+                       store or self.store())
+
+    def run(self, job: Job, store: Store | None = None) -> Outcome:
+        return run_job(self.registry, job, self.gcc, store or self.store())
+
+    def compiled_lock(self, outcome: Outcome) -> Lock:
+        patches = [patch.sha256 for patch in outcome.job.native.applied]
+        return with_compiled(self.lock, compiled_entry(
+            self.lock.wheels[0], outcome.job.key, outcome.job.decision.targets, patches),
+            outcome.wheel)
+
+
+@pytest.fixture(autouse=True)
+def own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("builder.fetch.wheels.user_sources",
+                        lambda: Sources((tmp_path / "simple").as_uri()))
+
+
+def test_equal_inputs_are_compiled_once(tmp_path: Path) -> None:
+    with serving() as server:
+        bench = Bench(tmp_path, f"{server.host}/team")
+        first = bench.run(bench.job())
+        assert (first.origin, bench.gcc.compiled) == (Origin.COMPILED, ["_answer"])
+        second = bench.run(bench.job(COMMENT))
+        assert (second.origin, second.wheel.file) == (Origin.KEPT, first.wheel.file)
+        third = bench.run(bench.job(), bench.store("another machine"))
+        assert (third.origin, third.wheel) == (Origin.REGISTRY, first.wheel)
+        assert bench.gcc.compiled == ["_answer"]
+        changed = diff("csrc/answer.c", code("_answer", 41), code("_answer", 43))
+        assert bench.run(bench.job(changed)).origin is Origin.COMPILED
+
+
+def test_without_a_registry_it_is_compiled_and_kept_here(tmp_path: Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path, "127.0.0.1:9/team")
+    assert bench.run(bench.job()).origin is Origin.COMPILED
+    assert "stays on this machine" in capsys.readouterr().err
+    assert bench.run(bench.job()).origin is Origin.KEPT
+
+
+def test_a_killed_compile_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, "127.0.0.1:9/team")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builder.wheels.kept.write_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(bench.job())
+    monkeypatch.undo()
+    assert not list((tmp_path / "store" / "compiled").glob("*"))
+    assert not list((tmp_path / "store" / "wheels").glob("*/*+sy*"))
+
+
+def test_a_locked_wheel_is_put_together_from_the_registry(tmp_path: Path) -> None:
+    with serving() as server:
+        bench = Bench(tmp_path, f"{server.host}/team")
+        outcome = bench.run(bench.job())
+        lock, other = bench.compiled_lock(outcome), bench.store("another machine")
+        fetched = fetch_cell(bench.registry, bench.cell, lock, other)
+        assert fetched.paths[outcome.wheel] == other.wheel_path(outcome.wheel)
+        wrong = lock.model_copy(update={"wheels": (
+            outcome.wheel.model_copy(update={"size": outcome.wheel.size + 1}),)})
+        with pytest.raises(IntegrityError):
+            provide(bench.registry, bench.cell, wrong, bench.store("a third"))
+
+
+def test_the_compile_is_against_the_locked_torch(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "127.0.0.1:9/team")
+    job = bench.job()
+    assert (job.version, job.torch) == ("1.0", None)
+    torch = make_lock(bench.cell, locked(bench.published).model_copy(update={"name": "torch"}))
+    assert replace(job, lock=torch).torch == torch.wheels[0]
