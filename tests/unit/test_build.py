@@ -68,7 +68,7 @@ def inputs(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_image_of_the_same_inputs_is_not_built_again(
         workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     image = facts({label.INPUTS: inputs(workspace, monkeypatch)})
-    monkeypatch.setattr(module, "fetch_lock", lambda *_, **__: pytest.fail("nothing to fetch"))
+    monkeypatch.setattr(module, "fetch_cell", lambda *_, **__: pytest.fail("nothing to fetch"))
     built = build(workspace, workspace.cells[0], Ready(image))
     assert built.up_to_date
     assert built.image is image
@@ -76,7 +76,7 @@ def test_an_image_of_the_same_inputs_is_not_built_again(
 
 def test_an_image_of_other_inputs_is_built_again(
         workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "fetch_lock", lambda *_, **__: next(iter(())))
+    monkeypatch.setattr(module, "fetch_cell", lambda *_, **__: next(iter(())))
     engine = Ready(facts({label.INPUTS: "sha256:other"}))
     with pytest.raises(StopIteration):
         build(workspace, workspace.cells[0], engine)
