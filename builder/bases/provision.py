@@ -120,6 +120,8 @@ def upgrade(workspace: Workspace, engine: Engine, key: Key) -> ReadyBase:
     if old is not None and old.image_id == ready.locked.image_id and (
             ready.locked.model_copy(update={"digest": old.digest}) == old):
         return ready  # another registry may have the same image under another digest
+    for line in difference(old, ready.locked):
+        console.info(f"  {line}")
     _record(workspace, lock_file(workspace), ready.locked)
     image = engine.inspect(ready.tag)
     if image is not None:  # the gate judges by these where there is no engine

@@ -7,6 +7,7 @@ one issue says why; the other cells go on. Each step is the command of that name
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ from builder.errors import SparkyardError
 from builder.image import plan_image
 from builder.locking.lock import load_for
 from builder.matrix.cells import Cell, select
+from builder.nightly.bases import BaseNights, Renewal, bases_of
 from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
-from builder.nightly.issues import FolderIssues, GitHubIssues
+from builder.nightly.issues import FolderIssues, GitHubIssues, Issues
 from builder.patches.load import load_series
 from builder.patches.stage import series_digest
 from builder.promotion.cell import promotable, tags_of
@@ -39,6 +41,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--issues", choices=("folder", "github"), default="folder",
                         help="where failures are reported: files in the cache folder, or GitHub "
                         "by gh (default: %(default)s)")
+    parser.add_argument("--keep-bases", action="store_true",
+                        help="do not renew the locks of bases (without root they are kept anyway)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -51,17 +55,40 @@ def execute(options: argparse.Namespace) -> int:
              if options.cells or not cell.blocked]
     issues = (GitHubIssues() if options.issues == "github"
               else FolderIssues(workspace.cache / FOLDER))
-    cycle = Cycle(workspace.locks, runner(options.matrix), issues,
-                  lambda cell: is_done(workspace, cell))
-    nights = []
-    for number, cell in enumerate(cells, 1):
-        console.info(f"{cell.id} ({number} of {len(cells)})")
-        nights.append(cycle.cell(cell))
+    nights = through(workspace, cells, runner(options.matrix), issues,
+                     keep_bases=options.keep_bases)
     if options.json:
         console.document([document(night) for night in nights])
     else:
         show(nights)
     return 1 if any(night.failed for night in nights) else 0
+
+
+def through(workspace: Workspace, cells: Sequence[Cell], run: Runner, issues: Issues, *,
+            keep_bases: bool) -> list[Night]:
+    """Renew the bases, then take each cell through; the bases' results stand first."""
+    nights = BaseNights(workspace.locks, workspace.cache / FOLDER, run, issues)
+    renewals = [] if keep_bases else renewed(nights, cells)
+    cycle = Cycle(workspace.locks, run, issues, lambda cell: is_done(workspace, cell),
+                  {renewal.key: renewal.changes for renewal in renewals})
+    done: list[tuple[Cell, Night]] = []
+    bases: list[Night] = []
+    try:
+        for number, cell in enumerate(cells, 1):
+            console.info(f"{cell.id} ({number} of {len(cells)})")
+            done.append((cell, cycle.cell(cell)))
+    finally:  # also after Ctrl-C: a lock on which nothing passed does not stay
+        bases = [nights.settle(renewal, done) for renewal in renewals]
+    return [*bases, *(night for _, night in done)]
+
+
+def renewed(nights: BaseNights, cells: Sequence[Cell]) -> list[Renewal]:
+    """Renew the bases of the cells, where this user may make one."""
+    keys = bases_of(cells)
+    if keys and os.geteuid() != 0:
+        console.warn("the locks of bases stay as they are: renewing one makes it, which needs root")
+        return []
+    return [nights.renew(key) for key in keys]
 
 
 def runner(matrix: Path) -> Runner:

@@ -7,11 +7,12 @@ A cell that fails keeps its last good lock, and its tags stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.errors import SparkyardError
+from builder.locking.base_lock import Key
 from builder.locking.lock import Lock, lock_path, read_lock
 from builder.matrix.cells import Cell
 from builder.nightly.issues import Issues
@@ -63,13 +64,14 @@ class Cycle:
     """The night of several cells.
 
     ``run`` runs one of our commands; ``is_done`` says whether the registry's candidate is of the
-    cell's lock and base and was promoted.
+    cell's lock and base and was promoted. ``renewed`` are the changes of bases of this night.
     """
 
     locks: Path
     run: Runner
     issues: Issues
     is_done: Callable[[Cell], bool]
+    renewed: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
 
     def cell(self, cell: Cell) -> Night:
         """Take one cell through the night; whatever goes wrong becomes its result."""
@@ -77,7 +79,7 @@ class Cycle:
             night = self._cell(cell)
         except (SparkyardError, OSError) as error:
             night = Night(cell.id, "failed: the cycle itself", failed=True, notes=(_said(error),))
-        return self._told(cell, night)
+        return told(self.issues, night)
 
     def _cell(self, cell: Cell) -> Night:
         path = lock_path(self.locks, cell)
@@ -90,9 +92,10 @@ class Cycle:
     def _steps(self, cell: Cell, path: Path, before: LastGood, old: Lock | None) -> Night:
         ran = self.run(("lock", cell.id, "--upgrade-all"))
         if ran.code:
-            return _failure(cell, "lock", ran)
+            return failure(cell.id, "lock", ran)
         new = _lock(path)
-        changes = tuple(difference(old, new)) if new else ()
+        changes = (*(difference(old, new) if new else ()),
+                   *self.renewed.get((cell.base_name, cell.platform), ()))
         if not changes and self.is_done(cell):
             return Night(cell.id, "nothing new")
         failed, gate = self._checked(cell, before, changes)
@@ -102,7 +105,7 @@ class Cycle:
                              ("promote", ("promote", cell.id))):
             ran = self.run(words)
             if ran.code:
-                return replace(_failure(cell, stage, ran, changes, gate), new_lock=True)
+                return replace(failure(cell.id, stage, ran, changes, gate), new_lock=True)
         pointing = tuple(line for line in ran.lines if " -> sha256:" in line)
         return Night(cell.id, "promoted", changes=changes, notes=(*gate, *pointing))
 
@@ -116,7 +119,7 @@ class Cycle:
                 ran = self.run(words)
                 gate += tuple(line for line in ran.lines if line.startswith(GATE))
                 if ran.code:
-                    return _failure(cell, stage, ran, changes, gate), gate
+                    return failure(cell.id, stage, ran, changes, gate), gate
             good = True
         finally:
             if not good:
@@ -130,14 +133,15 @@ class Cycle:
         return [("build", ("build", cell.id)),
                 *(("smoke", words) for words in smokes or [("smoke", cell.id)])]
 
-    def _told(self, cell: Cell, night: Night) -> Night:
-        """Report a failure, or close the issue of one that is over; neither stops the night."""
-        try:
-            said = (self.issues.report(cell.id, body(night)) if night.failed
-                    else self.issues.settle(cell.id))
-        except (SparkyardError, OSError) as error:
-            said = f"no issue: {_said(error)}"
-        return replace(night, notes=(*night.notes, *([said] if said else [])))
+
+def told(issues: Issues, night: Night) -> Night:
+    """Report a failure, or close the issue of one that is over; neither stops the night."""
+    try:
+        said = (issues.report(night.cell, body(night)) if night.failed
+                else issues.settle(night.cell))
+    except (SparkyardError, OSError) as error:
+        said = f"no issue: {_said(error)}"
+    return replace(night, notes=(*night.notes, *([said] if said else [])))
 
 
 def body(night: Night) -> str:
@@ -156,10 +160,11 @@ def body(night: Night) -> str:
                f"{output}\n", BODY_CHARS)
 
 
-def _failure(cell: Cell, stage: str, ran: Ran, changes: tuple[str, ...] = (),
-             gate: tuple[str, ...] = ()) -> Night:
+def failure(name: str, stage: str, ran: Ran, changes: tuple[str, ...] = (),
+            gate: tuple[str, ...] = ()) -> Night:
+    """Return the night of a cell, or a base, that ended with a command's failure."""
     shown = tuple(line for line in ran.lines if line.strip())[-SHOWN_LINES:]
-    return Night(cell.id, f"failed: {stage} (exit code {ran.code})", failed=True, changes=changes,
+    return Night(name, f"failed: {stage} (exit code {ran.code})", failed=True, changes=changes,
                  notes=tuple(dict.fromkeys((*gate, *shown))))
 
 

@@ -13,8 +13,10 @@ from builder.bases.state import read_bases
 from builder.cli import run
 from builder.commands import nightly
 from builder.image import plan_image
+from builder.locking.base_lock import load_bases, write_bases
 from builder.locking.lock import load_for
 from builder.nightly.cycle import Night, Ran
+from builder.nightly.issues import FolderIssues
 from builder.promotion import cell as promotion_cell
 from builder.workspace import Workspace, open_workspace
 from tests.integration.test_build import make_workspace
@@ -39,13 +41,52 @@ def test_one_failure_is_the_exit_code_and_the_summary_has_every_cell(
         return lambda words: Ran(3, ("error: no connection",))
 
     monkeypatch.setattr(nightly, "runner", failing)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     matrix = str(workspace.root / "matrix.toml")
     assert run(["--matrix", matrix, "nightly", "--json"]) == 1
-    (night,) = json.loads(capsys.readouterr().out)
+    base, night = json.loads(capsys.readouterr().out)
     assert (night["cell"], night["state"]) == ("probe", "failed: lock (exit code 3)")
+    assert (base["cell"], base["state"]) == ("base-slim-amd64", "failed: base (exit code 3)")
     assert (workspace.cache / "nightly" / "probe.md").exists()
     assert run(["--matrix", matrix, "nightly", "probe"]) == 1
     assert "updated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("user", "option"), [(1000, ()), (0, ("--keep-bases",))])
+def test_bases_stay_as_they_are_without_root_and_where_that_is_asked_for(
+        workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], user: int, option: tuple[str, ...]) -> None:
+    ran: list[str] = []
+
+    def noting(_matrix: Path) -> object:
+        return lambda words: (ran.append(words[0]), Ran(3))[1]
+
+    monkeypatch.setattr(nightly, "runner", noting)
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    run(["--matrix", str(workspace.root / "matrix.toml"), "nightly", *option])
+    assert ran == ["lock"]
+    assert ("needs root" in capsys.readouterr().err) is bool(user)
+
+
+def test_a_night_that_is_interrupted_puts_the_base_back(
+        workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workspace.locks / "bases.toml"
+    before = path.read_bytes()
+
+    def interrupted(words: Sequence[str]) -> Ran:
+        if words[0] == "lock":
+            raise KeyboardInterrupt
+        locked = load_bases(path)
+        base = locked["slim", "linux/amd64"]
+        write_bases(path, {**locked, base.key: base.model_copy(
+            update={"packages": base.packages[1:]})})
+        return Ran(0)
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(KeyboardInterrupt):
+        nightly.through(workspace, workspace.cells, interrupted,
+                        FolderIssues(workspace.cache / "nightly"), keep_bases=False)
+    assert path.read_bytes() == before
 
 
 def test_a_command_runs_as_a_program_and_its_lines_are_kept(workspace: Workspace) -> None:
