@@ -36,6 +36,11 @@ class HostState(Frozen):
     adapters: tuple[str, ...] = ()
     checks: tuple[HostCheck, ...]
 
+    @property
+    def complains(self) -> bool:
+        """Say whether the doctor found something that may explain a result."""
+        return any(check.verdict in ("unfit", "warning") for check in self.checks)
+
     def __str__(self) -> str:
         """Return one line: what is unfit, what is a warning, and how many checks are fine."""
         named = {verdict: [check.check for check in self.checks if check.verdict == verdict]

@@ -30,6 +30,8 @@ def show(record: Record) -> None:
                                          for name, value in record.phases.items()))
     if record.bench:
         _show_rates(record.bench)
+    if record.host_state and record.host_state.complains:
+        console.out(one_line(f"doctor: {record.host_state}", DETAIL))
     for failure in record.diagnosis:
         console.out(visible(str(failure)))
     if unended(record):

@@ -19,6 +19,7 @@ from builder.locking.findings import FindingCode
 from builder.recipes.rules import load_rules
 from builder.smoke import contract
 from builder.smoke.probes.cases import battery
+from builder.smoke.soak.run import GOES_ON, IDLE, MEMORY
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -69,6 +70,7 @@ GATE = {
 # What recipe check and its options judge beside the rules of rules.toml, and where that is tested.
 RECIPE = {"version": "test_compatibility.py", "environment": "test_check.py",
           "memory": "test_memory_check.py", "roofline": "test_roofline.py"}
+SOAK = (GOES_ON, IDLE, MEMORY)  # tests/unit/smoke/soak/test_judges.py: fire and stay quiet
 OUTSIDE = {"1a": ("nvcc compiles for 12.1a", "the image runs the command that it is given"),
            "2": ("boot",), "bench": ("no slower than the baseline",)}
 
@@ -85,7 +87,7 @@ def names(stage: str) -> set[str]:
         known = catalogue.load()
         return {one.name for one in (*known.issue, *known.reported)} | {"-"}
     looks = {look for launch in contract.LAUNCHES for look in launch.looks}
-    own = {"1a": titles(looks), "2": {case.name for case in battery().cases}}
+    own = {"1a": titles(looks), "2": {*(case.name for case in battery().cases), *SOAK}}
     return own.get(stage, set()) | set(OUTSIDE[stage])
 
 

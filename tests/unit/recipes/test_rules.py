@@ -54,8 +54,8 @@ CASES = {
         recipe(*SHARE, "--attention-config", '{"backend":"FLASH_ATTN"}'),
         recipe(*SHARE, "--attention-config", '{"use_prefill_decode_attention":true}')),
     "gemma4-vision-batch": (
-        recipe(*SHARE, "--max-num-batched-tokens", "2048", vision=True),
-        recipe(*SHARE, "--max-num-batched-tokens", "2496", vision=True)),
+        recipe(*SHARE, "--max-num-batched-tokens", "2048"),
+        recipe(*SHARE, "--max-num-batched-tokens", "2496")),
     "gemma4-fastsafetensors": (
         recipe(*SHARE, "--load-format", "fastsafetensors"),
         recipe(*SHARE, "--load-format", "safetensors")),
@@ -65,6 +65,9 @@ CASES = {
     "modelopt-without-marlin": (
         recipe(*SHARE, "--quantization", "modelopt", experts=True),
         recipe(*SHARE, "--quantization", "modelopt", "--moe-backend", "marlin", experts=True)),
+    "nvfp4-experts-left-to-vllm": (
+        recipe(*SHARE, experts=True, repository="bg-digitalservices/Gemma-4-26B-A4B-it-NVFP4"),
+        recipe(*SHARE, "--moe-backend", "marlin", experts=True, repository=NVFP4)),
     "memory-utilization": (
         recipe("--gpu-memory-utilization", "0.90"), recipe("--gpu-memory-utilization", "0.88")),
     "memory-utilization-default": (recipe(), recipe(*SHARE)),
@@ -103,8 +106,8 @@ CASES = {
         recipe(*SHARE, family="qwen3", repository="Qwen/Qwen3.6-27B-FP8",
                VLLM_USE_DEEP_GEMM="0")),
     "nvfp4-with-offload": (
-        recipe(*SHARE, "--cpu-offload-gb", "10", experts=True, repository=NVFP4),
-        recipe(*SHARE, "--cpu-offload-gb", "0", experts=True, repository=NVFP4)),
+        recipe(*SHARE, *MARLIN, "--cpu-offload-gb", "10", experts=True, repository=NVFP4),
+        recipe(*SHARE, *MARLIN, "--cpu-offload-gb", "0", experts=True, repository=NVFP4)),
     "gpt-oss-on-gb10": (
         recipe(*SHARE, family="other", repository="openai/gpt-oss-120b"),
         recipe(*SHARE, family="other", repository="openai/other")),
@@ -152,8 +155,11 @@ def test_a_rule_fires_alone_and_its_neighbour_is_silent(name: str) -> None:
 
 
 @pytest.mark.parametrize("made", [
-    recipe(*SHARE, "--max-num-batched-tokens", "2048"),  # no pictures
+    recipe(*SHARE, "--max-num-batched-tokens", "2048", family="qwen3"),
     recipe(*SHARE, "--max-num-batched-tokens", "2048", "--language-model-only", vision=True),
+    recipe(*SHARE, "--max-num-batched-tokens", "2048", "--limit-mm-per-prompt",
+           '{"image":1,"video":0}', vision=True),
+    recipe(*SHARE, repository=NVFP4),  # dense: no experts
     recipe(*SHARE, "--load-format", "fastsafetensors", family="qwen3"),
     recipe(*SHARE, "--quantization", "modelopt"),  # dense: no experts
     recipe(*SHARE, "--speculative-config", EAGLE % ""),

@@ -22,6 +22,12 @@ def test_one_line() -> None:
     assert str(HostState(checks=STATE.checks[2:])) == "1 ok"
 
 
+def test_only_what_may_explain_a_result_is_a_complaint() -> None:
+    unseen = HostCheck(check="gpu", verdict="unseen", seen="nvidia-smi shows no GPU")
+    assert STATE.complains
+    assert not HostState(checks=(STATE.checks[2], unseen)).complains
+
+
 def test_it_comes_back_from_the_record(tmp_path: Path) -> None:
     record = a_record().model_copy(update={"host_state": STATE})
     assert read_record(write_record(tmp_path / "r.json", record)).host_state == STATE

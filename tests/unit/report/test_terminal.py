@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from report_records import a_bench, full_record
 
 from builder.record.check import Check, Status
+from builder.record.host_state import HostCheck, HostState
 from builder.report.terminal import NOT_GB10, junit, show, verdict_line
 from tests.unit.record.test_models import a_record
 
@@ -37,6 +39,14 @@ def test_a_run_that_was_cut_off_is_an_error_in_junit() -> None:
 def test_what_was_cut_off_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     show(a_record().model_copy(update={"state": "interrupted", "reason": "the disk is full"}))
     assert "the disk is full" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("verdict", "told"), [("warning", True), ("unseen", False)])
+def test_a_host_that_may_explain_a_result_has_its_line(
+        verdict: Any, told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    state = HostState(checks=(HostCheck(check="swap", verdict=verdict, seen="on"),))
+    show(a_record().model_copy(update={"host_state": state}))
+    assert ("doctor: warning: swap; 0 ok" in capsys.readouterr().out) is told
 
 
 def test_token_rates_stand_below_the_place_of_measure(capsys: pytest.CaptureFixture[str]) -> None:
