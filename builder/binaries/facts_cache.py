@@ -59,7 +59,8 @@ def load(root: Path, sha256: str, file: str) -> WheelFacts | None:
         try:
             with _no_collection():
                 return dataclasses.replace(decode(body), file=file)
-        except (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+                OverflowError):
             pass  # not what was written here
     remove_file(path, root)
     return None

@@ -29,7 +29,8 @@ def extract_layer(archive: Path, number: int, target: Path) -> None:
             with source, target.open("wb") as stream:
                 while chunk := source.read(_CHUNK_BYTES):
                     stream.write(chunk)
-    except (tarfile.TarError, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (tarfile.TarError, ValueError, LookupError, TypeError, RecursionError,
+            OverflowError) as error:
         raise EngineError("what the engine saved is not an image's archive", where=str(archive),
                           next_step="which version of Docker is it? `docker save` is asked for "
                           "the base image") from error

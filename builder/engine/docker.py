@@ -23,7 +23,7 @@ from builder.text import quoted, redact
 
 LOG_LINES = 200  # kept of a long command's output, for the error
 SHOWN = 200  # characters shown of an answer that cannot be read
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 HUNG_STEP = (f"check the engine's log and its load, restart it if it hangs "
              f"({command('engine')} finds out), then run the same command again")
 

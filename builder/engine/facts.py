@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,21 +93,33 @@ def read_images(text: str) -> tuple[ImageFacts, ...]:
 
 def _image(entry: Mapping[str, Any]) -> ImageFacts:
     config = entry.get("Config") or {}
-    pairs = (item.partition("=") for item in config.get("Env") or ())
+    labels = config.get("Labels") or {}
+    pairs = (item.partition("=") for item in _texts(config.get("Env")))
     return ImageFacts(
         id=DIGEST.findall(entry["Id"])[0],
-        diff_ids=tuple((entry.get("RootFS") or {}).get("Layers") or ()),
-        labels=dict(config.get("Labels") or {}), repo_tags=tuple(entry.get("RepoTags") or ()),
-        repo_digests=tuple(entry.get("RepoDigests") or ()), size=int(entry["Size"]),
+        diff_ids=_texts((entry.get("RootFS") or {}).get("Layers")), labels=dict(zip(
+            _texts(labels), _texts(labels.values()), strict=True)),
+        repo_tags=_texts(entry.get("RepoTags")),
+        repo_digests=_texts(entry.get("RepoDigests")), size=int(entry["Size"]),
         platform=f"{entry['Os']}/{entry['Architecture']}", created=str(entry.get("Created", "")),
         env={key: value for key, _, value in pairs},
-        entrypoint=tuple(config.get("Entrypoint") or ()))
+        entrypoint=_texts(config.get("Entrypoint")))
+
+
+def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
+    """Return the texts of an answer; TypeError where one is no text."""
+    found = tuple(values or ())
+    if isinstance(values, str) or not all(isinstance(one, str) for one in found):
+        raise TypeError("not a list of texts")
+    return found
 
 
 def read_layers(text: str) -> tuple[RemoteLayer, ...]:
     """Read the layers of an image's manifest."""
-    return tuple(RemoteLayer(layer["digest"], int(layer["size"]))
-                 for layer in json.loads(text).get("layers", ()))
+    layers = json.loads(text).get("layers", ())
+    digests = _texts([layer["digest"] for layer in layers])
+    return tuple(RemoteLayer(digest, int(layer["size"]))
+                 for digest, layer in zip(digests, layers, strict=True))
 
 
 def read_fields(text: str) -> dict[str, str]:

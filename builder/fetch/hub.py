@@ -56,7 +56,7 @@ def ask_hub(repository: str, revision: str, user: Sources) -> HubModel:
                         int(size) if size else None)
     except SourceError as error:
         raise _failed(repository, error.reason) from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _failed(repository, f"answered with something else than a hub does: {error!r}"
                       ) from error
 

@@ -192,7 +192,7 @@ def retry_after(text: str | None) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -89,7 +89,7 @@ class GitHubIssues:
         try:
             found = [int(one["number"]) for one in json.loads(answer)
                      if one["title"] == title_of(cell)]
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
             raise NetworkError("gh does not list the issues", where="gh issue list",
                                next_step="run `gh auth status`") from error
         return min(found, default=None)

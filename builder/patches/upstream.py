@@ -169,7 +169,7 @@ class Hosting:
         try:
             kept = json.loads(note.read_text(encoding="utf-8"))
             return str(kept["etag"]), find(self._cache, str(kept["sha256"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return "", None  # never asked, or unreadable: asked as if for the first time
 
 

@@ -86,6 +86,6 @@ def _listed(data: bytes) -> tuple[dict[str, str], dict[str, str], tuple[str, ...
         wheels, debs = contents(document)
         patches = tuple(f"{one['name']} ({one['version'][:12]})" for one in document["components"]
                         if str(one.get("bom-ref", "")).startswith("patch:"))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}, {}, ()
     return wheels, debs, patches

@@ -89,7 +89,7 @@ def _contents(repository: Repository, digest: str, installed: Installed) -> Iter
     for data in documents:
         try:
             wheels, debs = contents(json.loads(data))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             yield Finding("contents", "an attached list of contents (SBOM) cannot be read")
             continue
         problem = "; ".join(filter(None, (

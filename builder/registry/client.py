@@ -63,7 +63,7 @@ class Reply:
         try:
             error = json.loads(self.body)["errors"][0]
             text = f"{error.get('code', '')} {error.get('message', '')}"
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             return ""
         return one_line(redact(text), MESSAGE_CHARS)
 
@@ -299,7 +299,7 @@ class Client:
         try:
             answer = json.loads(reply.body)
             token = answer.get("token") or answer["access_token"]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             raise self._refused(reply) from None
         if not (isinstance(token, str) and _TOKEN.fullmatch(token)):
             raise self._refused(reply)

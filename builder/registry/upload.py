@@ -205,7 +205,8 @@ class Uploader:
         try:
             noted = json.loads(read_file(self._journal(blob), SETTINGS_BYTES, "upload's note"))
             location = str(noted["location"])
-        except (OSError, ValueError, LookupError, TypeError, RecursionError, SparkyardError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError, OverflowError,
+                SparkyardError):
             return None
         if not location.startswith(f"{self.client.reference.api}/"):
             return None

@@ -54,7 +54,7 @@ def answers(server: Server, make: Callable[[Server], Client] = client_of) -> tup
     except Unanswered as error:
         return (f"busy: no answer within {STATUS_S:.0f} s" if error.timed_out
                 else f"wrong: {error}"), error.timed_out
-    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError):
         return "wrong: the answer has another shape than the API's", False
     return (f"wrong: {wrong}", False) if wrong else ("answers", True)
 

@@ -57,5 +57,5 @@ def _told(file: Path) -> str:
     try:
         document = json.loads(read_file(file, SETTINGS_BYTES, "lock"))
         return f"{document['verb']} (process {int(document['pid'])})"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return "its name is not known yet"

@@ -77,7 +77,7 @@ def find_compressed(store: Store, diff_id: str, compression: Compression
         facts = json.loads(read_file(index, SETTINGS_BYTES, "index of a compressed layer"))
         digest, size = str(facts["digest"]), int(facts["size"])
         path = _place(store, digest, compression)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, UsageError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError, UsageError):
         return None  # unreadable is the same as absent: the layer is compressed again
     if verified_size(path, _stamp(store, digest), digest, store.root) != size:
         return None

@@ -123,7 +123,8 @@ class Store:
         try:
             facts = json.loads(index.read_text(encoding="utf-8"))
             digest, size = _digest(facts.pop("digest")), int(facts.pop("size"))
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError,
+                OverflowError):
             return None  # unreadable is the same as absent: the layer is made again
         path = self.layer_path(digest)
         if verified_size(path, self._stamp(digest), digest, self.root) != size:

@@ -117,7 +117,7 @@ def _compressed(root: Path, before: float) -> Iterator[Removable]:
 def _leads_to(key: Path) -> str:
     try:
         return str(json.loads(key.read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return ""  # unreadable: leads nowhere, as for the store itself
 
 

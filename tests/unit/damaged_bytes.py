@@ -1,7 +1,8 @@
 """Damaged forms of whole files and answers, for fuzz tests: bytes, numbers, words and lines.
 
-``SPARKYARD_FUZZ_EXAMPLES`` says how many forms each fuzz test reads (default 100). A longer run:
-``SPARKYARD_FUZZ_EXAMPLES=100000 ./nox -s tests -- tests/fuzz``.
+``SPARKYARD_FUZZ_EXAMPLES`` says how many forms each fuzz test reads, others in each run. Without it
+they are 100, and always the same: ``SPARKYARD_FUZZ_EXAMPLES=100000 ./nox -s tests -- tests/fuzz``
+looks for new ones.
 """
 
 from __future__ import annotations

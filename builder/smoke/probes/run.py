@@ -75,6 +75,7 @@ def attempt(ask: Callable[[], ProbeResult]) -> ProbeResult:
         return ask()
     except Unanswered as error:
         return ProbeResult("", str(error), timed_out=error.timed_out)
-    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError,
+            OverflowError) as error:
         return ProbeResult("", f"the answer has another shape than the API's: "
                                f"{type(error).__name__}: {error}")

@@ -47,6 +47,15 @@ def test_a_value_of_the_environment_may_hold_an_equals_sign() -> None:
     assert found.env == {"A": "b=c", "EMPTY": ""}
 
 
+@pytest.mark.parametrize("odd", [
+    {"RootFS": {"Layers": [[]]}}, {"RootFS": {"Layers": "sha256:1"}}, {"RepoTags": [1]},
+    {"RepoDigests": [None]}, {"Config": {"Labels": {"a": 1}}}, {"Config": {"Entrypoint": [{}]}},
+    {"Config": {"Env": "A=b"}}])
+def test_what_is_no_text_where_a_text_belongs_is_refused(odd: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="texts"):
+        read_images(json.dumps([{**IMAGE, **odd}]))
+
+
 def test_an_image_whose_id_is_no_digest_is_refused() -> None:
     with pytest.raises(IndexError):
         read_images(json.dumps([{**IMAGE, "Id": "latest"}]))

@@ -78,6 +78,7 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     assert later is not None
     assert later > 3000
     assert retry_after("soon") is None
+    assert retry_after(f"Mon, {'9' * 30} Jan 0001 00:00:00 -0000") is None
     assert retry_after(None) is None
 
 

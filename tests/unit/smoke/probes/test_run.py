@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from builder.recipes.models import Capabilities
 from builder.record.check import Check, Status, passed
 from builder.smoke.client import Client, Unanswered
 from builder.smoke.probes.cases import battery
-from builder.smoke.probes.run import UNASKED, ask, run
+from builder.smoke.probes.outcome import ProbeResult
+from builder.smoke.probes.run import UNASKED, ask, attempt, run
 from tests.unit.fake_openai import Fake
 from tests.unit.smoke.probes.asking import ABLE, TINY, beyond, case, content, fails, served
 
@@ -130,3 +132,9 @@ def test_an_answer_of_another_shape_fails_in_words(served: tuple[Client, Fake], 
         monkeypatch.setattr(Client, "chat", lambda *_, strange=strange, **__: strange)
         monkeypatch.setattr(Client, "events", lambda *_, strange=strange: iter([strange]))
         assert run(client, case(name)).status in Status
+
+
+@pytest.mark.parametrize("number", ["1e400", "Infinity", "NaN"])
+def test_a_number_that_is_none_is_an_answer_of_another_shape(number: str) -> None:
+    found = attempt(lambda: ProbeResult(str(int(json.loads(number)))))
+    assert "another shape" in found.problem
