@@ -1,4 +1,4 @@
-"""What holds for all tests with hypothesis: no example has a time limit, and chance decides nothing.
+"""What holds for tests with hypothesis: no example has a time limit, and chance decides nothing.
 
 A busy machine is no failure. A test that fails once in a while would be one for whoever comes next:
 so each run has the same examples, but for a longer one, which looks for new ones
