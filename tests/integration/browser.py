@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "google-chrome", "chromium-browser")
-WITHIN_S = 60.0
+WITHIN_S = 600.0
 ABOVE = 10  # files 3 and 4 are the browser's
 
 

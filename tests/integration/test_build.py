@@ -120,7 +120,7 @@ def daemon(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes
              # "none" would delete the bridge of the first engine.
              "--bridge", "docker0", "--iptables=false", "--ip6tables=false", *options]
     with (folder / "log").open("wb") as log, process.stream(words, stderr=log) as child:
-        for _ in range(120):
+        for _ in range(1200):
             if (folder / "docker.sock").exists() and subprocess.run(
                     ["docker", "--host", host, "version"], capture_output=True,
                     check=False).returncode == 0:
@@ -129,7 +129,7 @@ def daemon(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes
             time.sleep(0.5)
         yield child, host
         child.terminate()
-        child.wait(timeout=60)
+        child.wait(timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def sparkyard(workspace: Workspace, *words: str, **environment: str) -> subproce
 def ended(child: subprocess.Popen[str], status: int) -> str:
     """Wait for the program and return its errors: one exit code, no traceback."""
     with child:
-        errors = child.communicate(timeout=300)[1]
+        errors = child.communicate(timeout=600)[1]
     assert child.returncode == status, errors
     assert "Traceback" not in errors
     return errors
@@ -266,7 +266,7 @@ def test_a_builder_that_is_another_engine_gets_the_image(
     before = engine.inspect(name)
     child = sparkyard(workspace, "build", "probe", "--builder", "elsewhere", "--json", **config)
     with child:
-        said, errors = child.communicate(timeout=300)
+        said, errors = child.communicate(timeout=600)
     assert child.returncode == 0, errors
     found = second_engine.inspect(name)
     assert found is not None
@@ -358,7 +358,7 @@ def test_two_builds_of_one_cell_at_once_both_end_right(
     results = []
     for child in children:
         with child:
-            said, errors = child.communicate(timeout=300)
+            said, errors = child.communicate(timeout=600)
         assert child.returncode == 0, errors
         results.append(json.loads(said)[0]["id"])
     image = engine.inspect(local_name(workspace.registry, cell))

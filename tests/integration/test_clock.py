@@ -29,7 +29,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answer(words: tuple[str, ...], cache: Path, **environment: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-m", "builder", *words], cwd=ROOT, capture_output=True, text=True,
-        timeout=120, env={**os.environ, "SPARKYARD_CACHE": str(cache), **environment})
+        timeout=600, env={**os.environ, "SPARKYARD_CACHE": str(cache), **environment})
     return done.returncode, done.stdout
 
 

@@ -77,12 +77,13 @@ def start(checkout: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 def run(checkout: Path, url: str, *arguments: str) -> tuple[int, str, str]:
     with start(checkout, url, *arguments) as child:
-        out, err = child.communicate(timeout=120)
+        out, err = child.communicate(timeout=600)
     return child.returncode, out, err
 
 
-def wait_until(index: IndexServer, path: str, count: int, child: subprocess.Popen[str]) -> None:
-    while index.sent[path] < count:
+def wait_until_kept(partial: Path, child: subprocess.Popen[str]) -> None:
+    """Wait until some bytes are on disk; the index holds back the rest of the file."""
+    while not partial.exists() or not partial.stat().st_size:
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
 
@@ -91,15 +92,16 @@ def test_a_killed_fetch_goes_on_where_it_was(checkout: Path, index: IndexServer)
     wheel = index.add("alpha", DATA)
     path = f"/files/{wheel.file}"
     write_lock_of(checkout, wheel)
-    index.chunk_delay_s = 0.02
-    with start(checkout, index.url, "fetch") as child:
-        wait_until(index, path, 2_500_000, child)
-        child.send_signal(signal.SIGKILL)
+    index.hold_at = 2_500_000
     store = Store(checkout.parent / "cache")
+    with start(checkout, index.url, "fetch") as child:
+        wait_until_kept(store.partial_path(wheel), child)
+        child.send_signal(signal.SIGKILL)
     left = store.partial_path(wheel).stat().st_size
     assert 0 < left < len(DATA)
     assert not store.wheel_path(wheel).exists()
-    index.chunk_delay_s = 0.0
+    index.hold_at = None
+    index.go_on.set()
     code, out, err = run(checkout, index.url, "fetch", "cpu")
     assert (code, "Traceback" in err) == (0, False), err
     ranges = [headers.get("Range") for asked, headers in index.requests if asked == path]
@@ -111,13 +113,15 @@ def test_a_killed_fetch_goes_on_where_it_was(checkout: Path, index: IndexServer)
 def test_interrupted_ends_with_130_and_keeps_what_came(checkout: Path, index: IndexServer) -> None:
     wheel = index.add("alpha", DATA)
     write_lock_of(checkout, wheel)
-    index.chunk_delay_s = 0.02
+    index.hold_at = 2_500_000
+    partial = Store(checkout.parent / "cache").partial_path(wheel)
     with start(checkout, index.url, "fetch") as child:
-        wait_until(index, f"/files/{wheel.file}", 2_000_000, child)
+        wait_until_kept(partial, child)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=600)
+    index.go_on.set()
     assert (child.returncode, "Traceback" in err) == (130, False), err
-    assert Store(checkout.parent / "cache").partial_path(wheel).stat().st_size > 0
+    assert partial.stat().st_size > 0
 
 
 def test_two_at_once_fetch_once(checkout: Path, index: IndexServer) -> None:
@@ -125,7 +129,7 @@ def test_two_at_once_fetch_once(checkout: Path, index: IndexServer) -> None:
     write_lock_of(checkout, wheel)
     index.chunk_delay_s = 0.01
     with start(checkout, index.url, "fetch") as one, start(checkout, index.url, "fetch") as two:
-        errors = [child.communicate(timeout=120)[1] for child in (one, two)]
+        errors = [child.communicate(timeout=600)[1] for child in (one, two)]
     assert (one.returncode, two.returncode) == (0, 0), errors
     assert index.sent[f"/files/{wheel.file}"] == len(DATA)
 

@@ -47,7 +47,7 @@ class Place:
             [sys.executable, "-m", "builder", "--matrix", str(self.root / "matrix.toml"), *words],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             for words in commands]
-        said = [child.communicate(timeout=300)[0] for child in children]
+        said = [child.communicate(timeout=600)[0] for child in children]
         assert not any("Traceback" in text or "internal error" in text for text in said), said
         return [(child.returncode, text) for child, text in zip(children, said, strict=True)]
 

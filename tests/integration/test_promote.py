@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from builder.registry.repository import Manifest, Repository, fallback_tag
 from builder.registry.upload import Uploader
 from builder.workspace import Workspace, open_workspace
 from tests.integration.foreign import registry_tools
-from tests.integration.test_build import SITE, make_workspace, sparkyard
+from tests.integration.test_build import SITE, make_workspace
 from tests.integration.test_push_direct import registry
 from tests.unit.fake_repository import a_layer
 from tests.unit.record.test_models import a_record, keep
@@ -135,6 +136,16 @@ def tools(unpacked_tools: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv(name, value)
 
 
+# The command line with a long pause between the entry and the tag, in which it is killed.
+PAUSED = """
+import sys
+from builder.__main__ import main
+from builder.promotion import moving
+moving.SETTLE_S = 3600
+sys.exit(main())
+"""
+
+
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     workspace = make_workspace(tmp_path / "work", weights=b"x")
@@ -191,7 +202,10 @@ def test_a_promotion_that_is_killed_before_the_tag_moves_is_completed_by_the_nex
         shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = shop.ship("1.0"), shop.ship("2.0")
     assert shop.run("promote", "probe", "--image", "probe-1.0") == 0
-    with sparkyard(shop.workspace, "promote", "probe", "--image", "probe-2.0") as child:
+    words = ["--matrix", str(shop.workspace.root / "matrix.toml"), "promote", "probe", "--image",
+             "probe-2.0"]
+    with subprocess.Popen([sys.executable, "-c", PAUSED, *words], env={
+            **os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}) as child:
         while not any(name.startswith("probe-log-000002") for name in shop.repository.tags()):
             assert child.poll() is None
             time.sleep(0.02)
@@ -213,7 +227,7 @@ def test_two_promotions_at_once_end_with_one_tag_and_one_log(shop: Shop) -> None
         [sys.executable, "-m", "builder", "--matrix", str(shop.workspace.root / "matrix.toml"),
          "promote", "probe", "--image", f"probe-{number}"], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True) for number in ("2.0", "3.0")]
-    said = [child.communicate(timeout=120)[1] for child in both]
+    said = [child.communicate(timeout=600)[1] for child in both]
     codes = sorted(child.returncode for child in both)
     history = shop.tags.own.history()
     assert shop.pointed() == history[-1].entry.target

@@ -81,7 +81,7 @@ class Host:
             if " s  start" in line:
                 break
         child.send_signal(name)
-        _, said = child.communicate(timeout=60)
+        _, said = child.communicate(timeout=WITHIN_S)
         assert child.returncode == code, said
         return said
 
@@ -177,7 +177,7 @@ def look_at_it(host: Host) -> None:
         assert child.stdout is not None
         assert child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=60)
+        child.communicate(timeout=WITHIN_S)
         assert child.returncode == 0
     assert len(containers()) == 1
     text = subprocess.run(["docker", "inspect", *containers()], capture_output=True, text=True,

@@ -66,7 +66,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("no npm, so no axe-core")
     try:
         subprocess.run(["npm", "pack", "--silent", "--ignore-scripts", AXE], cwd=tmp, check=True,
-                       capture_output=True, timeout=60)
+                       capture_output=True, timeout=600)
     except subprocess.SubprocessError:
         pytest.skip("npm reaches no registry that has axe-core")
     with tarfile.open(next(tmp.glob("*.tgz"))) as packed:

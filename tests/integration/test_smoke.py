@@ -36,13 +36,13 @@ def containers() -> set[str]:
 
 def new_container(before: set[str], child: subprocess.Popen[bytes]) -> str:
     """Wait for the container that ``child`` starts."""
-    for _ in range(240):
+    for _ in range(2400):
         fresh = containers() - before
         if fresh:
             return fresh.pop()
         assert child.poll() is None, "the smoke test ended without a container"
         time.sleep(0.25)
-    raise AssertionError("no container came up in a minute")
+    raise AssertionError("no container came up in ten minutes")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +67,7 @@ def test_ctrl_c_leaves_no_container() -> None:
         mine = new_container(before, child)
         time.sleep(3)
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=90) == 130
+        assert child.wait(timeout=600) == 130
     assert mine not in containers()
 
 

@@ -125,18 +125,18 @@ class Place:
 
     def wait_for(self, child: subprocess.Popen[str], checks: int) -> None:
         """Wait until so many checks are in the record."""
-        for _ in range(600):
+        for _ in range(6000):
             if list(self.cache.glob("records/*/*.json")) and len(self.record().checks) >= checks:
                 return
             assert child.poll() is None, child.communicate()
             time.sleep(0.1)
-        raise AssertionError(f"no {checks} checks in a minute")
+        raise AssertionError(f"no {checks} checks in ten minutes")
 
 
 def ended(child: subprocess.Popen[str], status: int) -> str:
     """Wait for the end and return what was said: one exit code, no traceback."""
     with child:
-        said = child.communicate(timeout=60)[1]
+        said = child.communicate(timeout=600)[1]
     assert child.returncode == status, said
     assert "Traceback" not in said
     return said
@@ -198,7 +198,7 @@ def test_the_engine_walks_past_ports_that_are_taken(image: str) -> None:
 
 
 def test_an_interrupted_run_keeps_what_it_saw(image: str, tmp_path: Path) -> None:
-    place = Place(tmp_path, POSING_PAUSE="0.3")
+    place = Place(tmp_path, POSING_PAUSE="1")
     child = place.smoke(image)
     place.wait_for(child, 3)
     child.send_signal(signal.SIGINT)
@@ -228,7 +228,7 @@ def test_a_request_to_end_does_not_wait_for_answers_that_never_come(
 
 
 def test_a_killed_run_leaves_a_record_and_a_log(image: str, tmp_path: Path) -> None:
-    place = Place(tmp_path, POSING_PAUSE="0.3")
+    place = Place(tmp_path, POSING_PAUSE="1")
     child = place.smoke(image)
     place.wait_for(child, 3)
     child.kill()
@@ -271,7 +271,7 @@ def test_an_engine_that_goes_away_is_no_verdict(image: str, tmp_path: Path,
                 child = place.smoke(image, DOCKER_HOST=host)
                 place.wait_for(child, 3)
                 server.terminate()
-                server.wait(timeout=60)
+                server.wait(timeout=600)
             if again:
                 stack.enter_context(daemon(folder, *OTHER_ADDRESSES))
             said = ended(child, 5)

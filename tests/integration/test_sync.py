@@ -88,7 +88,7 @@ def ssh_server(folder: Path, tools: Path, docker: str) -> Iterator[str]:
               f"-f {folder}/sshd_config")
     with (folder / "sshd.log").open("wb") as log, process.stream(
             ["unshare", "--mount", "sh", "-c", inside], env=environment, stderr=log) as child:
-        for _ in range(100):
+        for _ in range(6000):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
@@ -151,7 +151,7 @@ def synced(peer: Peer, workspace: Workspace, host: str) -> dict[str, Any]:
         child = sparkyard(workspace, "sync", "probe", "--to", HOST, "--json", PATH=peer.path,
                           SPARKYARD_REGISTRY=f"{host}/sparkyard")
         with child:
-            said, errors = child.communicate(timeout=300)
+            said, errors = child.communicate(timeout=600)
     assert child.returncode == 0, errors
     (one,) = json.loads(said)
     return dict(one)

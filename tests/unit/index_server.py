@@ -43,6 +43,8 @@ class IndexServer:
     ranges: bool = True
     as_json: bool = False
     chunk_delay_s: float = 0.0
+    hold_at: int | None = None  # bytes of an answer after which nothing more comes until ``go_on``
+    go_on: threading.Event = field(default_factory=threading.Event)
     sent: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
@@ -146,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
             if cut_after is not None and start + CHUNK >= cut_after:
                 break
             time.sleep(self.index.chunk_delay_s)
+            if self.index.hold_at is not None and start + CHUNK >= self.index.hold_at:
+                self.index.go_on.wait()
         if cut_after is not None:
             self.close_connection = True
 
