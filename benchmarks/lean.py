@@ -59,7 +59,7 @@ def inflate(wheels: FetchedWheels) -> None:
 
 def other_version(cache: Path, wheel: LockedWheel) -> LockedWheel | None:
     """Return another version of the wheel for the same platform, where the cache has one."""
-    platform = wheel.file.rpartition("-")[2]
+    platform = wheel.file.rpartition("_")[2]  # the processor: manylinux's number may differ
     for path in sorted((cache / "wheels").glob(f"*/{wheel.file.partition('-')[0]}-*{platform}")):
         if path.name != wheel.file and "+lean" not in path.name:
             return wheel.model_copy(update={

@@ -1,12 +1,13 @@
-"""Our push beside the engine's: ``python -m benchmarks.push [CELL] [--pull]``.
+"""Our push beside the engine's: ``python -m benchmarks.push [CELL] [--pull] [--registry PROGRAM]``.
 
 CELL (default ``cpu``, built before) goes to a fresh registry of Debian's each time, on this
 machine's disk, in one run: by the engine, by ``push --direct`` with nothing compressed yet, again
 with everything compressed, and once more with everything in the registry. Beside them stands the
 time to write the compressed bytes to the same disk and flush them, and what a client costs that
-does nothing but send them: ``curl -T``, four at once. With ``--pull`` the engine then pulls the
-image with zstd and with gzip; nothing of the first pull is left for the second. Pushes of the
-engine need the image under the registry's name, which is removed afterwards.
+does nothing but send them: ``curl -T``, four at once. The registry's time on the processor is that
+of the whole program; other work on the machine changes it less than the seconds. With ``--pull``
+the engine then pulls the image with zstd and with gzip; nothing of the first pull is left for the
+second. Pushes of the engine need the image under the registry's name, which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +36,22 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = "services/registry-program/usr/bin/docker-registry"
 
 
+@dataclass
+class Registry:
+    """A registry that runs: its address, and once it has ended, its seconds on the processor."""
+
+    host: str
+    busy: float = 0.0
+
+
+def registry_program() -> str:
+    """Return the registry's program of this machine."""
+    return shutil.which("docker-registry") or str(cache_folder(make=False) / PROGRAM)
+
+
 @contextmanager
-def registry(folder: Path) -> Iterator[str]:
+def registry(folder: Path, program: str) -> Iterator[Registry]:
     """Run a fresh registry; its data is removed afterwards."""
-    program = shutil.which("docker-registry") or str(cache_folder(make=False) / PROGRAM)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -53,9 +67,12 @@ def registry(folder: Path) -> Iterator[str]:
                     break
                 except requests.ConnectionError:
                     time.sleep(0.1)
-            yield host
-        finally:
+            yield (running := Registry(host))
             child.terminate()
+            _, child.returncode, used = os.wait4(child.pid, 0)
+            running.busy = used.ru_utime + used.ru_stime
+        finally:
+            child.kill()
             child.wait()
             shutil.rmtree(data, ignore_errors=True)
 
@@ -118,11 +135,11 @@ def uploaded(host: str, files: list[Path]) -> float:
     return time.perf_counter() - started
 
 
-def pulled(cell: str, cache: Path, folder: Path, method: str) -> str:
+def pulled(cell: str, cache: Path, folder: Path, method: str, program: str) -> str:
     """Push with this compression, let the engine pull it, and say bytes and seconds."""
-    with registry(folder) as host:
-        with names_at(host, cell):
-            there = direct(host, cell, cache, method)
+    with registry(folder, program) as there_is:
+        with names_at(there_is.host, cell):
+            there = direct(there_is.host, cell, cache, method)
         name = f"{there['reference'].rpartition(':')[0]}@{there['digest']}"
         started = time.perf_counter()
         subprocess.run(["docker", "pull", "--quiet", name], check=True, capture_output=True)
@@ -145,43 +162,58 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Our push beside the engine's.")
     parser.add_argument("cell", nargs="?", default="cpu", metavar="CELL")
     parser.add_argument("--pull", action="store_true", help="also pull, with zstd and with gzip")
+    parser.add_argument("--registry", default=registry_program(), metavar="PROGRAM",
+                        help="the registry's program (default: that of this machine)")
+    parser.add_argument("--without-engine", action="store_true", help="not the engine's push")
     options = parser.parse_args()
-    cell, cache = options.cell, cache_folder()
+    cell, cache, program = options.cell, cache_folder(), options.registry
     with tempfile.TemporaryDirectory(dir=cache.parent) as name:
         folder, own = Path(name), Path(name, "cache")
         linked_cache(cache, own)
-        with registry(folder) as host, names_at(host, cell) as tag:
-            started = time.perf_counter()
-            subprocess.run(["docker", "push", "--quiet", tag], check=True, capture_output=True)
-            engine = time.perf_counter() - started
-        with registry(folder) as host, names_at(host, cell):
-            cold = direct(host, cell, own)
-        with registry(folder) as host, names_at(host, cell):
-            warm = direct(host, cell, own)
-            nothing = direct(host, cell, own)
-        files = [path for path in (own / "compressed").iterdir() if path.suffix == ".zst"]
-        with registry(folder) as host:
-            curl = uploaded(host, files)
+        engine = 0.0 if options.without_engine else engines_push(cell, folder, program)
+        with registry(folder, program) as one, names_at(one.host, cell):
+            cold = direct(one.host, cell, own)
+        with registry(folder, program) as two, names_at(two.host, cell):
+            warm = direct(two.host, cell, own)
+        with registry(folder, program) as three, names_at(three.host, cell):
+            files = [path for path in (own / "compressed").iterdir() if path.suffix == ".zst"]
+            curl = uploaded(three.host, files)
+            direct(three.host, cell, own)
+            nothing = direct(three.host, cell, own)
         (folder / "copies").mkdir()
         disk = written(folder / "copies", files)
         shutil.rmtree(folder / "copies")
-        _print(cell, engine, cold, warm, nothing, curl, disk)
+        _print(cell, engine, cold, warm, nothing)
+        _print_transfer(warm, two.busy, curl, disk)
         for method in ("zstd", "gzip") if options.pull else ():
-            print(pulled(cell, own, folder, method), flush=True)
+            print(pulled(cell, own, folder, method, program), flush=True)
+
+
+def engines_push(cell: str, folder: Path, program: str) -> float:
+    """Return the seconds of the engine's own push."""
+    with registry(folder, program) as there, names_at(there.host, cell) as tag:
+        started = time.perf_counter()
+        subprocess.run(["docker", "push", "--quiet", tag], check=True, capture_output=True)
+        return time.perf_counter() - started
 
 
 def _print(cell: str, engine: float, cold: dict[str, Any], warm: dict[str, Any],
-           nothing: dict[str, Any], curl: float, disk: float) -> None:
+           nothing: dict[str, Any]) -> None:
     print(f"{cell}: {warm['sent'] / 1e6:.0f} MB with zstd; load {os.getloadavg()[0]:.1f} on "
-          f"{os.cpu_count()} cores")
+          f"{os.cpu_count()} cores; {warm['digest']}")
     print(f"the engine's push {engine:.1f} s; --direct, cold {cold['wall']:.1f} s; ratio "
           f"{engine / cold['wall']:.1f} (bar: 3)")
+    print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent",
+          flush=True)
+
+
+def _print_transfer(warm: dict[str, Any], busy: float, curl: float, disk: float) -> None:
     print(f"--direct, compressed before {warm['wall']:.1f} s, of which {warm['seconds']:.1f} s are "
           f"the transfer; curl -T of the same files {curl:.1f} s")
     print(f"writing the same bytes {disk:.1f} s; ratio of the command {warm['wall'] / disk:.2f}, "
           f"of the transfer {warm['seconds'] / disk:.2f} (bar: 1.3), of curl {curl / disk:.2f}")
-    print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent",
-          flush=True)
+    print(f"the registry's time on the processor {busy:.1f} s, "
+          f"{1e9 * busy / warm['sent']:.2f} s for each GB", flush=True)
 
 
 if __name__ == "__main__":

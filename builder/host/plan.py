@@ -101,11 +101,15 @@ class Release:
     buildx: str
     emulator: tuple[str, ...]
     tools: tuple[str, ...] = ("openssl", "debian-archive-keyring")
+    registry: str = "docker-registry"
 
 
 BOOKWORM = Release(("trixie", "bookworm-backports"), ("docker.io/trixie", "iptables"),
                    ("docker-cli/trixie",), "docker-buildx/trixie",
-                   ("qemu-user-static/bookworm-backports", "mount"))
+                   ("qemu-user-static/bookworm-backports", "mount"),
+                   # Debian 12's is built with a Go that does not use the SHA instructions of x86
+                   # processors: it takes in a push at half the speed (docs/push.md).
+                   registry="docker-registry/trixie")
 TRIXIE = Release((), ("docker.io", "iptables"), ("docker-cli",), "docker-buildx",
                  ("qemu-user-static", "mount"))
 NOBLE = Release((), ("docker.io", "iptables"), (), "docker-buildx",
@@ -122,14 +126,15 @@ def plan(host: Host, cache: Path) -> tuple[Step, ...]:
     fetch_registry = bool(host.registry_address and not host.registry
                           and not host.registry_program)
     steps: list[Step] = []
-    if packages or fetch_registry:
-        steps += _install(host, packages)
+    registry = (RELEASES.get(host.system, TRIXIE).registry,) if fetch_registry else ()
+    if packages or registry:
+        steps += _install(host, packages, registry)
     if host.engine is None:
         steps.append(_start_engine(host, cache))
     if host.arm64 is None:
         steps.append(Step("let the kernel run arm64 programs through qemu", Emulate()))
     if host.registry_address and not host.registry:
-        steps += _start_registry(host, cache, unpack=fetch_registry)
+        steps += _start_registry(host, cache, registry)
     return tuple(steps)
 
 
@@ -176,12 +181,12 @@ def _packages(host: Host) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _install(host: Host, packages: tuple[str, ...]) -> list[Step]:
-    """Add the pinned source where a suite needs one, then install."""
+def _install(host: Host, packages: tuple[str, ...], unpacked: tuple[str, ...]) -> list[Step]:
+    """Add the pinned source where a suite needs one, then install ``packages``."""
     release = RELEASES.get(host.system)
     steps = []
     if release and any(f"/{suite}" in package
-                       for suite in release.suites for package in packages):
+                       for suite in release.suites for package in (*packages, *unpacked)):
         steps += [Step(f"add an apt source for {' and '.join(release.suites)}",
                        WriteFile(SOURCE_FILE, _source(host, release))),
                   Step("give it a lower priority than the release's own packages",
@@ -219,16 +224,15 @@ def _start_engine(host: Host, cache: Path) -> Step:
     return Step("start the Docker engine", Service(words, log, "engine"))
 
 
-def _start_registry(host: Host, cache: Path, *, unpack: bool) -> list[Step]:
+def _start_registry(host: Host, cache: Path, unpacked: tuple[str, ...]) -> list[Step]:
     """Run a registry of our own: the packaged service needs a password and listens everywhere."""
     folder = services_folder(cache)
     program = host.registry_program or str(folder / "registry-program/usr/bin/docker-registry")
     config = folder / "registry.yml"
     steps = [Step(f"write the configuration of a registry on {host.registry_address}", WriteFile(
         str(config), registry_config(host.registry_address, folder / "registry")))]
-    if unpack:
-        steps.append(Step("download the registry program",
-                          Unpack("docker-registry", folder / "registry-program")))
+    steps += [Step("download the registry program", Unpack(package, folder / "registry-program"))
+              for package in unpacked]
     steps.append(Step(f"start a registry on {host.registry_address}", Service(
         (program, "serve", str(config)), folder / "registry.log", "registry")))
     return steps

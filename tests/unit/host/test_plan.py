@@ -92,10 +92,16 @@ def test_an_arm64_machine_needs_no_emulator() -> None:
     assert not any("qemu" in word for word in installed(steps))
 
 
-def test_the_registry_program_is_unpacked_and_never_installed() -> None:
-    steps = plan(replace(WORKING, registry=False, registry_program=None), CACHE)
-    assert [step.action.package for step in steps if isinstance(step.action, Unpack)] == [
-        "docker-registry"]
+@pytest.mark.parametrize(("system", "package"), [
+    ("debian bookworm", "docker-registry/trixie"), ("debian trixie", "docker-registry"),
+    ("ubuntu noble", "docker-registry"), ("elsewhere 1", "docker-registry")])
+def test_the_registry_program_is_unpacked_and_never_installed(system: str, package: str) -> None:
+    steps = plan(replace(WORKING, system=system, sources=BARE.sources, registry=False,
+                         registry_program=None), CACHE)
+    assert [step.action.package for step in steps if isinstance(step.action, Unpack)] == [package]
+    added = [step for step in steps if isinstance(step.action, WriteFile)
+             and step.action.path.startswith("/etc/apt")]
+    assert bool(added) == package.endswith("/trixie"), "its source is there when it is asked for"
     assert installed(steps) == []
     config = written(steps, "registry.yml")
     assert "addr: 127.0.0.1:5000" in config
