@@ -87,6 +87,7 @@ for _name, _help in {
     "fetch": "Download the locked wheels into the cache (-- CELL…).",
     "gate": "Judge wheels or an image without a GPU (-- CELL…, --image REF, --explain CODE).",
     "patch": "Show or renew what upstream patches do to each cell (-- status, -- refresh).",
+    "wheels": "Compile what nobody publishes for the GPU (-- plan, build CELL, status, index).",
     "build": "Build the images of locked cells (-- CELL… --push).",
     "smoke": "Run an image and judge its answers (-- CELL --level 2).",
     "bisect": "Find the version of vLLM that broke a recipe (-- RECIPE --good V --bad V).",

@@ -26,6 +26,7 @@ COMMANDS = (
     "fetch",
     "gate",
     "patch",
+    "wheels",
     "build",
     "smoke",
     "bisect",

@@ -65,6 +65,14 @@ class Kept:
             making.rename(target)
         return target / _FILES
 
+    def everything(self) -> list[Rebuilt]:
+        """Return all that was compiled, by key; what is not readable is left out."""
+        found = []
+        for path in sorted(self._folder.glob(f"*/{_FACTS}")):
+            with suppress(OSError, ValueError):
+                found.append(Rebuilt.model_validate_json(path.read_bytes()))
+        return found
+
     def record(self, sha256: str) -> WheelRecord | None:
         """Return how a wheel of this sha256 was put together."""
         try:

@@ -185,6 +185,13 @@ def provide(registry: str, cell: Cell, lock: Lock, store: Store) -> None:
         kept.keep_record(wheel.sha256, record)
 
 
+def fetch_compiled(registry: str, cell: Cell, lock: Lock, store: Store) -> dict[LockedWheel, Path]:
+    """Return where the compiled wheels of a lock lie; raises NetworkError where one is missing."""
+    provide(registry, cell, lock, store)
+    return fetch_files(cell.id, [wheel for wheel in lock.wheels if wheel.index == COMPILED], store,
+                       cell.indexes)
+
+
 def fetch_cell(registry: str, cell: Cell, lock: Lock, store: Store) -> FetchedWheels:
     """Return every wheel of a lock; compiled ones are put together here where they are missing."""
     provide(registry, cell, lock, store)
