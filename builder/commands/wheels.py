@@ -1,7 +1,7 @@
 """Compile what nobody publishes for the GPU: only the modules that a patch or the gate names.
 
-``plan`` says what would be compiled and why, ``build`` compiles it and locks the wheel, ``status``
-shows what was compiled on this machine, ``index`` writes a package index that pip and uv read.
+"plan" says what would be compiled and why, "build" compiles it and locks the wheel, "status" shows
+what was compiled on this machine, "index" writes a package index that pip and uv read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from builder.wheels.recipe import load_recipes
 from builder.wheels.stage import fetch_compiled
 from builder.workspace import Workspace, open_workspace
 
+ACTIONS = {"plan": "show what would be compiled, why, and about how long it takes here",
+           "status": "show what was compiled on this machine",
+           "index": "write a package index of the compiled wheels that are locked"}
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser("wheels", help="compile what nobody publishes for the GPU",
                                    description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    plan = actions.add_parser("plan", help="what would be compiled, why, and how long it takes")
-    status = actions.add_parser("status", help="what was compiled on this machine")
-    index = actions.add_parser("index", help="write a package index of compiled wheels")
+    plan, status, index = (actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+                           for name, text in ACTIONS.items())
     index.add_argument("--output", type=Path, required=True, metavar="DIR",
                        help="a new or empty folder, or an earlier index, which grows")
     for action, does in ((plan, _plan), (index, _index)):
