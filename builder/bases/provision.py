@@ -261,14 +261,14 @@ def _slim_of_today(workspace: Workspace, engine: Engine, key: Key, recipe: SlimR
 def _make_slim(workspace: Workspace, engine: Engine, wanted: LockedBase,
                recipe: SlimRecipe) -> ReadyBase:
     """Make the image of ``wanted``'s packages and load it; the lock then names what came out."""
-    with slim_image(wanted, recipe, workspace.cache, _sources(workspace, wanted, recipe)
+    with slim_image(wanted, recipe, workspace.cache, debian_sources(workspace, wanted, recipe)
                     ) as image:
         made = wanted.model_copy(update={"image_id": image.id, "diff_ids": image.diff_ids})
         load_image(engine, image, image_tag(workspace.registry, made))
     return _ready(workspace, engine, made, Origin.MADE)
 
 
-def _sources(workspace: Workspace, wanted: LockedBase, recipe: SlimRecipe) -> list[Source]:
+def debian_sources(workspace: Workspace, wanted: LockedBase, recipe: SlimRecipe) -> list[Source]:
     """Return where the packages may come from, in order; today's are on the mirror alone."""
     found: list[Source] = [mirror(recipe.suite)]
     if wanted.image_id == PLACEHOLDER:
@@ -283,7 +283,7 @@ def _keep_packages(workspace: Workspace, locked: LockedBase, recipe: SlimRecipe)
     repository = retained.repository_of(workspace.registry, locked)
     if retained.packages_kept(repository, locked):
         return
-    fetch_debs(locked.packages, _sources(workspace, locked, recipe), workspace.cache)
+    fetch_debs(locked.packages, debian_sources(workspace, locked, recipe), workspace.cache)
     sent = retained.keep_packages(repository, locked, workspace.cache)
     console.info(f"base {_named(locked.key)}: the registry keeps its {len(locked.packages)} "
                  f"packages, {sent} of them new there")

@@ -230,9 +230,11 @@ class Engine:
     # -- builds -------------------------------------------------------------------------------
 
     def bake(self, definition: Mapping[str, Any], targets: tuple[str, ...] = (), *,
-             cache: bool = True, on_line: Callable[[str], None] | None = None) -> BakeResult:
+             cache: bool = True, on_line: Callable[[str], None] | None = None,
+             load: bool = True) -> BakeResult:
         """Run one bake definition and load its images into the engine.
 
+        Without ``load`` its results go where each target's ``output`` says.
         ``on_line`` is given each line of the plain log. Raises EngineError, DiskError or
         NetworkError with the last lines of the build.
         """
@@ -244,7 +246,7 @@ class Engine:
             file.write_text(json.dumps(definition, indent=1), encoding="utf-8")
             with _explaining(doing, "", tail):
                 for raw in self._whales(limits.ENGINE_TRANSFER_S).buildx.bake(
-                        list(targets), builder=self.builder, files=[file], load=True, cache=cache,
+                        list(targets), builder=self.builder, files=[file], load=load, cache=cache,
                         progress="plain", metadata_file=metadata, stream_logs=True,
                         # Newer buildx asks before it reads outside the working folder; the
                         # store lies there by design.

@@ -105,7 +105,8 @@ class Build(Frozen):
 
     ``cmake`` drives CMake and ninja directly and installs each target's component. ``command``
     runs ``command`` in the unpacked sources; it leaves the files at their paths in the wheel below
-    ``$OUTPUT``, or a whole wheel there. ``exclude`` are globs of sources that are left out.
+    ``$OUTPUT``, or a whole wheel there. ``exclude`` are globs of sources that are emptied, and
+    ``undefine`` the macros by which others would use them.
     """
 
     system: Literal["cmake", "command"] = "cmake"
@@ -113,6 +114,7 @@ class Build(Frozen):
     definitions: Mapping[Variable, str] = Field(default_factory=dict)
     environment: Mapping[Variable, str] = Field(default_factory=dict)
     exclude: tuple[str, ...] = ()
+    undefine: tuple[Variable, ...] = ()
 
 
 class Cost(Frozen):

@@ -1,0 +1,70 @@
+"""The step inside the container: sources unpacked, patched and emptied; objects chosen."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.compile.inside import compile as inside
+
+FILES = {"CMakeLists.txt": "project(x)", "cmake/external_projects/a.cmake": "fetch()",
+         "csrc/a.cu": "old", "csrc/gone.cu": "x"}
+
+
+def archive(path: Path, top: str, files: dict[str, str]) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(f"{top}/{name}")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    for name in ("ORDER", "OUT", "SRC", "BUILD"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(inside, name, tmp_path / name)
+    monkeypatch.setattr(inside, "LOG", tmp_path / "OUT" / "log.txt")
+    archive(tmp_path / "ORDER/source.tar.gz", "vllm-1", FILES)
+    archive(tmp_path / "ORDER/e.tar.gz", "flashinfer-1", {
+        "3rdparty/cutlass/include/x.h": "x", "other/y.h": "y"})
+    (tmp_path / "ORDER/new").write_text("new")
+    monkeypatch.delenv("CUTLASS_DIR", raising=False)
+    return {"package": "vllm", "source": "source.tar.gz", "definitions": {},
+            "changes": {"csrc/a.cu": "new", "csrc/gone.cu": ""},
+            "exclude": ["cmake/external_projects/*.cmake"],
+            "external": {"cutlass": {"archive": "e.tar.gz", "path": "3rdparty/cutlass",
+                                     "variables": {"CUTLASS_DIR": "", "INC": "include"}}}}
+
+
+def test_sources_are_patched_and_what_is_left_out_is_emptied(order: dict[str, Any],
+                                                             tmp_path: Path) -> None:
+    source = inside._sources(order)
+    assert (source / "csrc/a.cu").read_text() == "new"
+    assert not (source / "csrc/gone.cu").exists()
+    assert (source / "cmake/external_projects/a.cmake").read_text() == ""
+    assert (source / "CMakeLists.txt").read_text() == "project(x)"
+    cutlass = tmp_path / "SRC/cutlass"
+    assert [path.name for path in cutlass.rglob("*.h")] == ["x.h"]
+    assert order["definitions"] == {"CUTLASS_DIR": str(cutlass), "INC": f"{cutlass}/include"}
+
+
+def test_a_step_that_fails_keeps_its_words(order: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(inside.FailedStep) as failed:
+        inside._logged("configure", ["sh", "-c", "echo CMake Error at x; exit 1"], tmp_path)
+    assert failed.value.step == "configure"
+    assert "CMake Error at x" in inside.LOG.read_text()
+
+
+def test_the_result_is_json(order: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
+                            tmp_path: Path) -> None:
+    (tmp_path / "measures").mkdir()
+    monkeypatch.setenv("SPARKYARD_MEASURES", str(tmp_path / "measures"))
+    usage = inside._usage()
+    assert json.loads(json.dumps(usage)) == usage
+    assert usage["objects"] == []

@@ -1,0 +1,55 @@
+"""What of NVIDIA's, torch's and other wheels goes where in the toolchain."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from builder.compile.unpacking import Piece, opened, placed
+from builder.errors import UsageError
+from builder.tarball import File, Link, content
+
+
+@pytest.mark.parametrize(("name", "role", "place"), [
+    ("nvidia/cu13/bin/nvcc", "tool", "opt/cuda/bin/nvcc"),
+    ("nvidia/cu13/nvvm/bin/cicc", "tool", "opt/cuda/nvvm/bin/cicc"),
+    ("nvidia/cu13/include/cuda.h", "target", "opt/cuda/targets/sbsa-linux/include/cuda.h"),
+    ("nvidia/cu13/include/cuda.h", "tool", ""),
+    ("nvidia/cu13/include/crt/host_defines.h", "tool",
+     "opt/cuda/targets/sbsa-linux/include/crt/host_defines.h"),
+    ("nvidia/cu13/lib/libcublasLt.so.13", "target", ""),
+    ("nvidia/cu13/bin/nvcc", "target", ""),
+    ("torch/include/ATen/ATen.h", "torch", "opt/torch/torch/include/ATen/ATen.h"),
+    ("torch/nn/functional.py", "torch", ""),
+    ("cmake/data/bin/cmake", "tool", "opt/tools/cmake/bin/cmake"),
+    ("ninja-1.13.2.data/scripts/ninja", "tool", "opt/tools/bin/ninja"),
+    ("jinja2/environment.py", "tool", "opt/tools/python/jinja2/environment.py"),
+    ("jinja2-3.1.6.dist-info/RECORD", "tool", ""),
+])
+def test_a_member_goes_to_its_place(name: str, role: str, place: str) -> None:
+    assert placed(name, role) == place
+
+
+def test_programs_run_and_libraries_have_the_linkers_name(tmp_path: Path) -> None:
+    wheel = tmp_path / "cuda-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("nvidia/cu13/bin/nvcc", "program")
+        archive.writestr("nvidia/cu13/lib/libcudart.so.13", "library")
+    with opened(Piece(wheel, "tool")) as tools:
+        program = tools[0]
+        assert isinstance(program, File)
+        assert program.executable
+        assert content(program) == b"program"
+    with opened(Piece(wheel, "target")) as found:
+        assert [entry.path for entry in found if isinstance(entry, Link)] == [
+            "opt/cuda/targets/sbsa-linux/lib/libcudart.so"]
+
+
+def test_a_damaged_wheel_is_named(tmp_path: Path) -> None:
+    wheel = tmp_path / "cuda-1-py3-none-any.whl"
+    wheel.write_bytes(b"PK half of it")
+    with pytest.raises(UsageError, match=r"cuda-1-py3-none-any\.whl is not a wheel"), \
+            opened(Piece(wheel, "tool")):
+        pass
