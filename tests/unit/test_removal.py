@@ -13,8 +13,8 @@ from builder.removal import remove_empty_folder, remove_file, remove_tree
 
 BUILDER = Path(__file__).parents[2] / "builder"
 REMOVING = {"unlink", "rmtree", "rmdir", "removedirs", "rm"}
-# Another program, which runs in the container of a smoke test.
-ELSEWHERE = "smoke/inside/"
+# Other programs, which run in the containers of smoke tests and compiles.
+ELSEWHERE = ("smoke/inside/", "compile/inside/")
 
 
 def calls(tree: ast.AST) -> set[str]:
