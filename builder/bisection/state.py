@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -52,11 +54,15 @@ class Question(Frozen):
 
 
 class Bisection(Frozen):
-    """A search and its steps, in the order in which they were taken."""
+    """A search and its steps, in the order in which they were taken.
+
+    ``turn`` counts up with each search that is written: a clock may have been set back.
+    """
 
     question: Question
     versions: Annotated[tuple[str, ...], Field(min_length=2)]
     steps: tuple[Step, ...] = ()
+    turn: Annotated[int, Field(ge=0)] = 0
 
     @property
     def search(self) -> Search:
@@ -104,16 +110,24 @@ def save(cache: Path, bisection: Bisection) -> Path:
     """Write a search, whole or not at all."""
     path = state_path(cache, bisection.question)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, bisection.model_dump_json(indent=1) + "\n")
+    turn = 1 + max((one.turn for one in _readable(path.parent)), default=0)
+    text = bisection.model_copy(update={"turn": turn}).model_dump_json(indent=1)
+    write_text(path, text + "\n")
     return path
 
 
 def newest(cache: Path, recipe: str) -> Bisection | None:
-    """Return the finished search of a recipe that was written last."""
-    paths = sorted((cache / FOLDER).glob(f"{recipe}-*.json"), reverse=True,
-                   key=lambda path: path.stat().st_mtime)
-    found = (read(path) for path in paths)
-    return next((one for one in found if one.question.recipe == recipe and one.is_finished), None)
+    """Return the finished search of a recipe that was written last; UsageError for damage."""
+    written = {path: read(path) for path in (cache / FOLDER).glob(f"{recipe}-*.json")}
+    found = sorted(((one.turn, path.stat().st_mtime, path.name) for path, one in written.items()
+                    if one.question.recipe == recipe and one.is_finished), reverse=True)
+    return written[cache / FOLDER / found[0][2]] if found else None
+
+
+def _readable(folder: Path) -> Iterator[Bisection]:
+    for path in folder.glob("*.json"):
+        with suppress(UsageError):
+            yield read(path)
 
 
 def _damaged(path: Path) -> UsageError:

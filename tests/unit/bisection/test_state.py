@@ -20,7 +20,7 @@ def test_a_search_comes_back_as_it_was_left(tmp_path: Path) -> None:
     assert load(tmp_path, QUESTION) is None
     left = FOUND.with_step(Step(version="2", verdict=Verdict.GOOD, record="records/a.json"))
     save(tmp_path, left)
-    assert load(tmp_path, QUESTION) == left
+    assert load(tmp_path, QUESTION) == left.model_copy(update={"turn": 1})
     assert left.search.next_version == "3"
     assert left.step("2") == left.steps[0]
     assert left.step("3") is None
@@ -55,11 +55,18 @@ def test_the_newest_finished_search_of_a_recipe_is_found(tmp_path: Path) -> None
     assert newest(tmp_path, "tiny") is None  # not finished
     done = FOUND.with_step(Step(version="2", verdict=Verdict.BAD))
     other = done.model_copy(update={"question": QUESTION.model_copy(update={"good": "0"})})
-    for age, found in ((100, other), (0, done)):
+    for written, found in ((1_000_000, other), (900_000, done)):  # a clock that was set back
         path = save(tmp_path, found)
-        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+        os.utime(path, (written, written))
     foreign = done.model_copy(update={"question": QUESTION.model_copy(
         update={"recipe": "tiny-other"})})
     save(tmp_path, foreign)
-    assert newest(tmp_path, "tiny") == done
+    named = newest(tmp_path, "tiny")
+    assert named is not None
+    assert (named.question, named.steps) == (done.question, done.steps)
+    again = save(tmp_path, other)
+    os.utime(again, (1, 1))
+    named = newest(tmp_path, "tiny")
+    assert named is not None
+    assert named.question == other.question
     assert state_path(tmp_path, QUESTION).name.startswith("tiny-cpu-")
