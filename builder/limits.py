@@ -46,6 +46,7 @@ BYTECODE_BYTES = 64 * MB  # of one module; the largest seen has 3 MB
 SETTINGS_BYTES = 1 * MB  # a small file of our own in the cache: stamp, key, ledger, marker
 REGISTRY_BYTES = 4 * MB  # one answer of a registry; the specification's limit of a manifest
 REGISTRY_S = 300.0  # of silence of a registry, which may hash gigabytes before it answers
+REGISTRY_UPLOAD_S = 3600.0  # one piece of an upload and its answer: 64 MB at 0.15 Mbit/s
 APT_S = 600.0  # one run of apt: the lists of a suite, or the answer from them
 DEB_S = 1800.0  # one Debian package; the largest here has 20 MB
 SNAPSHOT_DEB_S = 600.0  # the same from a snapshot service: 20 MB at 35 kB/s

@@ -220,7 +220,9 @@ def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
     except (InvalidWheelFilename, InvalidVersion):
         yield f'file: "{wheel.file}" is not the file name of a wheel'
         return
-    if name != wheel.name or not specifiers.allows(wheel.version, str(version)):
+    if not specifiers.is_exact(wheel.version):
+        yield f"version: {wheel.version!r} is not a version"
+    elif name != wheel.name or not specifiers.allows(wheel.version, str(version)):
         yield (f'file: "{wheel.file}" is {name} {version}, the entry says {wheel.name} '
                f"{wheel.version}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from builder import console
 from builder.config_file import dotted
-from builder.errors import UsageError, VerdictError, command
+from builder.errors import UsageError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell
 from builder.matrix.promotion import Promotion, Requirement
@@ -105,14 +105,18 @@ def _refusal(cell: Cell) -> UsageError | None:
 
 
 def find_image(tags: CellTags, name: str = "") -> Manifest:
-    """Return the image under a tag or digest, by default the cell's ``-next``."""
+    """Return the image under a tag or digest, by default the cell's ``-next``.
+
+    Raises UsageError where there is none: nothing was judged.
+    """
     wanted = name or f"{tags.cell}-next"
     found = tags.repository.manifest(wanted)
     if found is None:
-        raise VerdictError("the registry does not have this image", where=f"{tags.repository.name}"
-                           f"{'@' if wanted.startswith('sha256:') else ':'}{wanted}",
-                           next_step=f"{command('tags', tags.cell)} shows what is there" if name
-                           else f"push it: {command('push', tags.cell, '--next')}")
+        mark = "@" if wanted.startswith("sha256:") else ":"
+        raise UsageError("the registry does not have this image",
+                         where=f"{tags.repository.name}{mark}{wanted}",
+                         next_step=f"{command('tags', tags.cell)} shows what is there" if name
+                         else f"push it: {command('push', tags.cell, '--next')}")
     return found
 
 

@@ -24,6 +24,7 @@ from builder.limits import (
     PAGE_S,
     REGISTRY_BYTES,
     REGISTRY_S,
+    REGISTRY_UPLOAD_S,
     TooMuchError,
     bounded,
     within,
@@ -220,8 +221,9 @@ class Client:
                 data = b"" if method == "HEAD" else b"".join(bounded(
                     _as_it_comes(reply), REGISTRY_BYTES, ANSWER_S))
         except TooMuchError as error:
-            raise NetworkError(f"the registry's answer is too long: {error}",
-                               where=str(self.reference),
+            what = "the registry does not take an upload" if body else (
+                "the registry's answer is too long")
+            raise NetworkError(f"{what}: {error}", where=str(self.reference),
                                next_step="is this address a registry?") from error
         except requests.exceptions.SSLError as error:
             raise NetworkError("the registry's certificate is not trusted",
@@ -237,7 +239,7 @@ class Client:
     def _opened(self, method: str, url: str, **options: Any) -> requests.Response:
         """Return an answer once its headers are there; a question's within HEADERS_S.
 
-        An upload takes as long as it takes: there the limit is silence alone.
+        A piece of an upload has REGISTRY_UPLOAD_S: its sending has a limit of silence alone.
         """
         session = self._session()
 
@@ -246,8 +248,8 @@ class Client:
                 method, url, stream=True, timeout=(CONNECT_TIMEOUT_S, REGISTRY_S),
                 auth=lambda request: request,  # or requests takes a login from ~/.netrc
                 **options)
-        return request() if options.get("data") else within(
-            HEADERS_S, request, requests.Response.close)
+        return within(REGISTRY_UPLOAD_S if options.get("data") else HEADERS_S, request,
+                      requests.Response.close)
 
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):

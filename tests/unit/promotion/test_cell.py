@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builder.errors import UsageError, VerdictError
+from builder.errors import UsageError
 from builder.matrix.promotion import Promotion, Requirement
 from builder.promotion.cell import CellTags, find_image, promotable, promote, tags_of
 from builder.promotion.evidence import UnprovenError, attach_record
@@ -62,11 +62,11 @@ def test_without_any_evidence_nothing_moves(memory: Memory, tags: CellTags) -> N
 
 
 def test_an_image_that_is_not_pushed_names_the_command(tags: CellTags) -> None:
-    with pytest.raises(VerdictError) as caught:
+    with pytest.raises(UsageError) as caught:
         find_image(tags)
     assert caught.value.where.endswith("team/cpu:cpu-next")
     assert "push" in caught.value.next_step
-    with pytest.raises(VerdictError) as caught:
+    with pytest.raises(UsageError) as caught:
         find_image(tags, "cpu-of-nobody")
     assert "./nox -s tags -- cpu" in caught.value.next_step
 

@@ -168,6 +168,15 @@ def test_headers_of_single_bytes_are_given_up(monkeypatch: pytest.MonkeyPatch) -
         client(host).ask("GET", f"http://{host}/v2/ns/cpu/manifests/t")
 
 
+def test_an_upload_that_makes_too_little_headway_is_given_up(monkeypatch: pytest.MonkeyPatch
+                                                             ) -> None:
+    """Each byte that passes begins the limit of silence anew, so one on the whole is needed."""
+    monkeypatch.setattr(registry_client, "REGISTRY_UPLOAD_S", 0.2)
+    with raw_server([http_reply(202, X="x" * 20)], 0.02, whole_head=False) as host, \
+            pytest.raises(NetworkError, match="does not take an upload: not complete after"):
+        client(host).once("PATCH", f"http://{host}/v2/ns/cpu/blobs/uploads/1", body=b"x")
+
+
 @pytest.fixture
 def _requests_drops_a_connection() -> Iterator[None]:
     """Collect what requests leaves open when it ends in a ValueError, here and not later."""
