@@ -29,7 +29,7 @@ def test_what_is_wrong_is_shown_and_is_the_exit_code(
     assert json.loads(capsys.readouterr().out)["good"] is False
 
 
-@pytest.mark.parametrize(("name", "code"), [("cpx", 2), ("cpu:gone", 1)])
+@pytest.mark.parametrize(("name", "code"), [("cpx", 2), ("cpu:gone", 2)])
 def test_what_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
                                        code: int) -> None:
     matrix = make_checkout(tmp_path, Memory(), monkeypatch)
