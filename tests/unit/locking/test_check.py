@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tomli
 from cells_for_tests import CPU, make_cell, make_lock, make_wheel
 
 from builder.errors import LockError
 from builder.locking.base_lock import write_bases
-from builder.locking.check import check
+from builder.locking.check import check, stray_locks
 from builder.locking.lock import load_for, lock_path, write_lock, write_reasons
-from builder.matrix.cells import Cell
+from builder.matrix.cells import Cell, expand
+from builder.matrix.load import parse_matrix
 from tests.unit.locking.test_base_lock import make_base
 
 
@@ -118,6 +120,12 @@ def test_a_cell_must_be_locked_or_say_why_not(cell: Cell, tmp_path: Path) -> Non
 def test_a_lock_of_no_cell_is_named(cell: Cell, locks: Path) -> None:
     (locks / "gone.toml").write_text("")
     assert "gone.toml: belongs to no cell" in fault(cell, locks)
+
+
+def test_no_committed_file_of_the_locks_is_to_be_deleted() -> None:
+    root = Path(__file__).parents[3]
+    cells = expand(parse_matrix(tomli.loads((root / "matrix.toml").read_text(encoding="utf-8"))))
+    assert stray_locks(cells, root / "locks") == ()
 
 
 def test_a_damaged_lock_is_named(cell: Cell, locks: Path) -> None:
