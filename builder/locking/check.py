@@ -17,7 +17,7 @@ from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
 
 BASES = "bases.toml"
-OTHER_FILES = frozenset({"bases", "toolchains", "unlocked"})  # what lies in locks/ and is no cell's lock
+OTHER_FILES = frozenset({"bases", "toolchains", "unlocked"})  # in locks/, and no lock of a cell
 
 
 def check(cells: Sequence[Cell], every_cell: Sequence[Cell], folder: Path) -> None:
