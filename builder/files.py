@@ -53,11 +53,12 @@ def disk_errors(path: Path, purpose: str) -> Iterator[None]:
             where=str(path), next_step=_NEXT_STEP) from error
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, flush: bool = True) -> None:
     """Replace ``path`` by ``data`` in one step: temporary name, flush to disk, rename.
 
     Missing parent folders are made: this is for files of our own. A file that the user names is
-    checked by ``refuse_output`` first.
+    checked by ``refuse_output`` first. Without ``flush`` a power cut may leave it empty or absent:
+    for what is only a hint.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
@@ -65,15 +66,16 @@ def write_bytes(path: Path, data: bytes) -> None:
         with temporary.open("wb") as handle:
             handle.write(data)
             handle.flush()
-            os.fsync(handle.fileno())
+            if flush:
+                os.fsync(handle.fileno())
         temporary.replace(path)
     finally:
         remove_file(temporary, path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, flush: bool = True) -> None:
     """Replace ``path`` by ``text`` in UTF-8, as ``write_bytes`` does."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), flush=flush)
 
 
 def sha256_file(path: Path) -> str:

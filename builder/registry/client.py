@@ -41,6 +41,7 @@ FIRST_PAUSE_S = 0.5
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
 _CHUNK_BYTES = 1 << 16
 _TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
+_PARTS = re.compile(r"/(?:blobs|tags)/")
 _PAIR = re.compile(r'([a-z_]+)="([^"]*)"')
 MESSAGE_CHARS = 200
 BROKEN = (requests.RequestException, HTTPError, OSError)
@@ -209,7 +210,7 @@ class Client:
         if path.startswith(f"{own}/"):
             first = (f"repository:{own}:pull,push{',delete' if deletes else ''}",)
             return (*first, f"repository:{mounting}:pull") if mounting else first
-        return (f"repository:{path.partition('/blobs/')[0]}:pull",)
+        return (f"repository:{_PARTS.split(path)[0]}:pull",)
 
     def _send(self, method: str, url: str, body: Body, headers: Mapping[str, str],
               authorization: str) -> Reply:

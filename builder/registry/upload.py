@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -100,6 +101,8 @@ class Uploader:
         self.client, self.journals, self.step = client, journals, step
         own = client.reference.repository
         self.siblings = [name for name in dict.fromkeys(siblings) if name != own]
+        self._found: list[str] | None = None
+        self._asking = threading.Lock()
 
     def deliver(self, blob: Blob) -> Delivered:
         """Bring one blob into the repository; raises NetworkError where that is impossible."""
@@ -131,9 +134,22 @@ class Uploader:
                 "server answers under its address")
         return True
 
+    def _there(self) -> list[str]:
+        """Return the siblings that the registry has; asked once, not for each blob."""
+        with self._asking:
+            if self._found is None:
+                self._found = [name for name in self.siblings if self._is_there(name)]
+            return self._found
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            return self.client.ask("GET", self.client.url("tags/list?n=1", name)).status != 404
+        except NetworkError:
+            return False  # not to be read by this user, or not answered: nothing is mounted from it
+
     def _mount(self, blob: Blob) -> bool:
         """Take the blob from a sibling repository, where one has it and the registry can."""
-        for name in self.siblings:
+        for name in self._there():
             try:
                 if not self._has(blob, name):
                     continue
@@ -226,7 +242,9 @@ class Uploader:
         return self.journals / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
 
     def _note(self, blob: Blob, location: str) -> None:
-        write_text(self._journal(blob), json.dumps({"location": location}) + "\n")
+        # Not flushed: that would wait for all that the registry writes to the same disk, and the
+        # registry is asked before a note is believed.
+        write_text(self._journal(blob), json.dumps({"location": location}) + "\n", flush=False)
 
     def _forget(self, blob: Blob) -> None:
         if self._journal(blob).exists():

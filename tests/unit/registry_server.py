@@ -127,6 +127,9 @@ def _handler(state: RegistryServer) -> type[BaseHTTPRequestHandler]:  # noqa: C9
                 self.upload(found[1], found[2])
             elif found := re.fullmatch(r"/v2/(.+)/blobs/(sha256:\w+)", path):
                 self.blob(found[1], found[2])
+            elif found := re.fullmatch(r"/v2/(.+)/tags/list", path):
+                there = any(found[1] == name for name, _ in (*state.blobs, *state.manifests))
+                self.answer(200 if there else 404, b"{}")
             elif found := re.fullmatch(r"/v2/(.+)/manifests/(.+)", path):
                 self.manifest(found[1], found[2])
             else:

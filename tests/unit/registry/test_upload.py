@@ -86,6 +86,17 @@ def test_a_blob_of_a_sibling_is_mounted(server: RegistryServer, tmp_path: Path) 
     assert server.blobs["ns/cpu", BLOB.digest] == DATA
 
 
+def test_siblings_that_the_registry_does_not_have_are_asked_for_once(
+        server: RegistryServer, tmp_path: Path) -> None:
+    server.blobs["ns/other", digest_of(b"x")] = b"x"
+    sender = uploader(server, tmp_path, "ns/empty", "ns/other", "ns/none")
+    for data in (b"a", b"b", b"c"):
+        sender.deliver(Blob(digest_of(data), 1, data))
+    asked = [path for method, path in server.requests if "ns/cpu" not in path]
+    assert len([path for path in asked if "/tags/list" in path]) == 3
+    assert [path for path in asked if "/blobs/" in path and "ns/other" not in path] == []
+
+
 def killed_after(server: RegistryServer, folder: Path, chunks: int) -> None:
     """Push as a process that is killed: the step of a chunk raises, nothing is tidied up."""
     left = iter(range(chunks))
