@@ -108,6 +108,11 @@ def _codes(totals: Totals) -> tuple[Code, ...]:
     return tuple(Code(*key, *totals[key]) for key in sorted(totals))
 
 
+def entries(data: Metered, start: int, size: int) -> Iterator[Found]:
+    """Yield every entry between ``start`` and ``start + size``; UnreadableError where damaged."""
+    yield from _entries(data, start, start + size)
+
+
 def _entries(data: Metered, at: int, end: int) -> Iterator[Found]:
     if end > data.size:
         yield from _entries(data, at, data.size)

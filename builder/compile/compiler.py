@@ -27,6 +27,7 @@ from builder.engine.client import Engine
 from builder.errors import LockError, UsageError, VerdictError, command
 from builder.fetch.wheels import fetch_lock
 from builder.files import sha256_file
+from builder.gate.compiled import CompiledFile, check_compiled
 from builder.locking.base_lock import Key, LockedBase, load_bases
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell
@@ -67,6 +68,7 @@ class ContainerCompiler:
         """Compile an order into ``output``; see ``builder.wheels.order.Compiler``."""
         with self._built(order, ()) as (result, folder, tools):
             files = tuple(self._take(order, folder / FILES, output))
+        refuse_wrong(order, files, output)
         jobs = result.attempts[-1].jobs if result.attempts else 1
         return Rebuilt(key=order.key, files=files, provenance=Provenance(
             mode="cross" if self._crosses(order.cell) else "native", machine=result.machine,
@@ -226,6 +228,22 @@ class ContainerCompiler:
                      f"{console.size(result.peak_memory)}" + (
                          "; not even one fits" if jobs == 1 else ""))
         return VerdictError(what, where=str(kept), next_step=error.step)
+
+
+def refuse_wrong(order: Order, files: Sequence[RebuiltFile], folder: Path) -> None:
+    """Raise VerdictError with all that is wrong with the code of compiled files."""
+    gpu = order.recipe.gpu
+    if gpu is None or not order.targets:
+        return
+    targets = order.recipe.targets
+    found = check_compiled([CompiledFile(
+        file.path, folder / file.path, targets[file.target].instructions,
+        bool(targets[file.target].architectures)) for file in files], gpu, order.recipe.name)
+    if found:
+        lines = "".join(f"\n  {finding.code}: {finding.what}" for finding in found)
+        raise VerdictError(f"{order.title} was compiled and is refused by the gate:{lines}",
+                           where=f"wheels/{order.recipe.name}.toml",
+                           next_step=found[0].next_step)
 
 
 def _moved(source: Path, target: Path, path: str, name: str) -> RebuiltFile:

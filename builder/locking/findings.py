@@ -43,6 +43,8 @@ class FindingCode(StrEnum):
     ARCH_EXACT_ONLY = "arch-exact-only"
     ARCH_EXACT_PART = "arch-exact-part"
     EMPTY_KERNELS = "empty-kernels"
+    NO_INSTRUCTION = "no-instruction"
+    BUILD_PATH = "build-path"
     COMPILER_TOO_OLD = "compiler-too-old"
     KERNEL_SOURCES_MISSING = "kernel-sources-missing"
     TOOLCHAIN_MISSING = "toolchain-missing"

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gpu_files import library
 
-from builder.compile.compiler import ContainerCompiler
+from builder.compile.compiler import ContainerCompiler, refuse_wrong
 from builder.compile.result import Attempt, Made, Result
 from builder.errors import UsageError, VerdictError
 from builder.patches.apply import Blob
 from builder.store.content_store import Store
+from builder.wheels.order import RebuiltFile
 from tests.unit.wheel_recipes import recipe
 
 ROOT = Path(__file__).parents[3]
@@ -110,3 +112,17 @@ def test_the_fingerprint_does_not_depend_on_who_compiles(tmp_path: Path) -> None
     first = compiler(tmp_path).fingerprint(recipe(), cell())
     assert first == compiler(tmp_path, "linux/arm64").fingerprint(recipe(), cell())
     assert len(first) == 64
+
+
+def test_code_that_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
+    asked, output = order(tmp_path), tmp_path / "output"
+    (output / "vllm").mkdir(parents=True)
+    file = asked.recipe.targets["_C_stable_libtorch"].files[0]
+    made = [RebuiltFile(path=file, sha256="a" * 64, size=1, target="_C_stable_libtorch")]
+    library(output, ["good-120f"], name=file)
+    refuse_wrong(asked, made, output)
+    library(output, ["stub-121a"], name=file)
+    with pytest.raises(VerdictError, match="refused by the gate") as refused:
+        refuse_wrong(asked, made, output)
+    assert "empty-kernels" in refused.value.what
+    assert "no-instruction" in refused.value.what
