@@ -41,7 +41,7 @@ def docker_command(service: Service) -> str:
     options += map(shlex.join, fixed_options(service))
     if service.asked.key_file:
         options += [f"--env-file {shlex.quote(service.asked.key_file)}"]
-    options += [f"-v {_source(mount)}:{mount.target}{':ro' if mount.read_only else ''}"
+    options += [f"-v {_source(mount)}:{shlex.quote(mount.target)}{':ro' * mount.read_only}"
                 for mount in service.mounts]
     if service.needs_hub:
         options += ["-e HF_TOKEN"]  # by name, where the user has one: its value is never printed

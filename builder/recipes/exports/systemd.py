@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def host_path(mount: Mount) -> str:
 def _before(service: Service) -> list[str]:
     folders = [host_path(mount) for mount in service.mounts
                if mount.holds in (Holds.HUB, Holds.COMPILED) and not mount.read_only]
-    lines = [f"Before the first start: mkdir -p {' '.join(folders)}"] if folders else []
+    lines = [f"Before the first start: mkdir -p {shlex.join(folders)}"] if folders else []
     return [*lines, *(f"Before the first start: {step}" for step in service.steps)]
 
 

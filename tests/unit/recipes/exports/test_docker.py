@@ -119,6 +119,19 @@ def test_hostile_values_reach_docker_as_they_are_and_run_nothing(tmp_path: Path,
     assert not trap.exists()
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_name_of_a_models_folder_is_a_name(tmp_path: Path, text: str) -> None:
+    """The folder's own name is in the mount's target, and in the model's name."""
+    bad = text.format("trap")
+    recipe = load_recipe(ROOT, "tiny-gemma4")
+    recipe = recipe.model_copy(update={
+        "model": recipe.model.model_copy(update={"path": f"models/{bad}"})})
+    command = docker_command(plan_service(recipe, CELLS["cpu"], Image("image", ""), tmp_path))
+    found = run_by_a_shell(command, {"HOME": str(tmp_path)}, tmp_path)
+    assert f"{tmp_path}/models/{bad}:/models/{bad}:ro" in found
+    assert not (tmp_path / "trap").exists()
+
+
 def test_a_server_has_no_rights_and_listens_to_this_machine_only(tmp_path: Path) -> None:
     found = run_by_a_shell(docker(service("tiny-gemma4")), {"HOME": str(tmp_path)}, tmp_path)
     assert found[found.index("-p") + 1] == "127.0.0.1:8000:8000"
