@@ -32,8 +32,9 @@ def sparkrun(service: Service) -> str:
     words = _words(service)
     recipe, nodes = service.recipe, service.asked.nodes
     model = recipe.model.repository or service.mounts[0].source
-    words = tuple("{model}" if word == model and words[at - 1] in ("serve", "--model") else word
-                  for at, word in enumerate(words))
+    if _is_plain(model):
+        words = tuple("{model}" if word == model and words[at - 1] in ("serve", "--model")
+                      else word for at, word in enumerate(words))
     defaults, command = templated(words, doubled=False)
     document: dict[str, Any] = {
         "recipe_version": "2", "description": recipe.description,
@@ -74,7 +75,11 @@ def for_nodes(words: Sequence[str], nodes: int) -> tuple[str, ...]:
 
 
 def templated(words: Sequence[str], *, doubled: bool) -> tuple[dict[str, Any], str]:
-    """Return the defaults and the command that names them: ``--port {port}``."""
+    """Return the defaults and the command that names them: ``--port {port}``.
+
+    The launchers put a default into the shell's words as it is: one that has to be quoted stands
+    in the command itself.
+    """
     defaults: dict[str, Any] = {}
     first = next(at for at, word in enumerate(words) if word.startswith("--"))
     lines, at = [_joined(words[:first])], first
@@ -85,7 +90,7 @@ def templated(words: Sequence[str], *, doubled: bool) -> tuple[dict[str, Any], s
         while at < len(words) and not words[at].startswith("--"):
             values.append(words[at])
             at += 1
-        if key and len(values) == 1:
+        if key and len(values) == 1 and _is_plain(values[0]):
             defaults[key] = _scalar(values[0])
             lines.append(f"{word} {{{key}}}")
         else:
@@ -97,6 +102,11 @@ def templated(words: Sequence[str], *, doubled: bool) -> tuple[dict[str, Any], s
 def _joined(words: Sequence[str]) -> str:
     """Quote for a shell, but for the placeholder of the model."""
     return " ".join(word if word == "{model}" else shlex.quote(word) for word in words)
+
+
+def _is_plain(text: str) -> bool:
+    """Say whether a shell reads the text as itself, and a launcher as no placeholder."""
+    return shlex.quote(text) == text
 
 
 def _scalar(text: str) -> str | int | float:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
+import pytest
 import yaml
-from exported import DIGEST, service
+from exported import CELLS, DIGEST, service
 
 from builder.recipes.exports.launchers import eugr, for_nodes, sparkrun, templated
+from builder.recipes.exports.service import Image, plan_service
+from builder.recipes.load import load_recipe
 
 # Keys of sparkrun's format 2 and eugr's format 1.
 SPARKRUN = {"recipe_version", "description", "model", "model_revision", "runtime", "min_nodes",
@@ -32,6 +38,32 @@ def test_eugr_doubles_the_braces_that_are_no_placeholders() -> None:
     command = recipe["command"].format(**recipe["defaults"])  # as eugr's launcher does it
     assert "--speculative-config '{\"method\":\"eagle3\"" in command
     assert "--port 8000" in command
+
+
+@pytest.mark.parametrize("bad", ["$(touch trap)", "`touch trap`", "'; touch trap; '",
+                                 "a & touch trap", "$HOME", "> trap"])
+def test_hostile_values_run_nothing_in_the_shell_of_a_launcher(tmp_path: Path, bad: str) -> None:
+    """The launchers fill in the defaults as text; then a shell reads the command."""
+    recipe = load_recipe(Path(__file__).parents[4], "tiny-gemma4")
+    recipe = recipe.model_copy(update={
+        "model": recipe.model.model_copy(update={"path": f"models/{bad}"}),
+        "serve": ("--gpu-memory-utilization", bad)})
+    planned = plan_service(recipe, CELLS["cpu"], Image("image", ""), tmp_path)
+    for export in (sparkrun, eugr):
+        document = yaml.safe_load(export(planned))
+        command = document["command"]
+        if export is eugr:
+            command = command.format(**document["defaults"])
+        else:
+            for key, value in {**document["defaults"], "model": document["model"]}.items():
+                command = command.replace(f" {{{key}}}", f" {value}")
+        shell = f"python() {{ printf '%s\\n' \"$@\"; }}\n{command}"
+        words = subprocess.run(["bash", "-c", shell], cwd=tmp_path, check=True, text=True,
+                               capture_output=True).stdout.splitlines()
+        assert words[words.index("--model") + 1] == f"{tmp_path}/models/{bad}"
+        assert words[words.index("--served-model-name") + 1] == bad
+        assert words[words.index("--gpu-memory-utilization") + 1] == bad
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_template_and_a_key_are_said_not_to_be_carried_over() -> None:
