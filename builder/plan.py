@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, assert_never
 
+from pydantic import Field
+
 from builder.bases.state import BaseState, Standing
 from builder.errors import LockError
 from builder.locking.base_lock import Key
@@ -59,6 +61,7 @@ class CellPlan(Frozen):
     base: str
     base_state: BaseState
     axes: Mapping[str, str]
+    locked: Mapping[str, str] = Field(default_factory=dict)  # axis -> its version in the lock
     state: LockState
     why: str
     lock_digest: str | None = None
@@ -100,10 +103,12 @@ def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path, bases: Mapping[K
             why = f"required patches are unresolved: {', '.join(lacking)}"
         elif lock is not None and base.why:
             why = f"base {' '.join(key)}: {base.why}"
+        state, why = _blocked_lock(cell, lock, state, why)
         built = lock is not None and is_built is not None and is_built(cell, lock)
         plans.append(CellPlan(
             id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
             base=cell.base_name, base_state=base.state, axes=cell.axes, state=state, why=why,
+            locked=_locked_axes(cell, lock),
             action=Action.NOTHING if built else Action.REFUSE if lacking else
             _action(state, base.state),
             **_sizes(lock, cache, present)))
@@ -120,6 +125,23 @@ def buildable(plans: Sequence[CellPlan]) -> list[str]:
     return [plan.id for plan in plans
             if plan.state is LockState.LOCKED
             and plan.action not in (Action.REFUSE, Action.LOCK_BASE_FIRST)]
+
+
+def _locked_axes(cell: Cell, lock: Lock | None) -> dict[str, str]:
+    """Return the version that the lock has for each axis of versions."""
+    versions = {wheel.name: wheel.version for wheel in lock.wheels} if lock else {}
+    found = {axis: cell.version_of(axis, versions) for axis in cell.axes if axis != "base"}
+    return {axis: version for axis, version in found.items() if version}
+
+
+def _blocked_lock(cell: Cell, lock: Lock | None, state: LockState, why: str
+                  ) -> tuple[LockState, str]:
+    """Say of a lock of a range whether its versions have been blocked since."""
+    block = cell.blocked_with({wheel.name: wheel.version for wheel in lock.wheels}
+                              ) if lock else None
+    if block is None:
+        return state, why
+    return LockState.BLOCKED, f"its locked versions: {block.reason} ({block.link})"
 
 
 def _lacking(cell: Cell, lock: Lock | None) -> list[str]:

@@ -44,6 +44,32 @@ def allows(spec: str, version: str) -> bool:
     return is_exact(version) and _parse(spec).contains(version, prereleases=True)
 
 
+def is_range(text: str) -> bool:
+    """Say whether a specifier leaves a choice: ``>=0.32``, but neither ``0.32.0`` nor ``*``."""
+    return text != ANY and not is_exact(text.removeprefix("=="))
+
+
+def is_impossible(spec: str) -> bool:
+    """Say whether no version can be in a specifier: ``>=2,<1``. What is not certain is false."""
+    lower: tuple[Version, bool] | None = None  # the bound, and whether it is out itself
+    upper: tuple[Version, bool] | None = None
+    exact: list[str] = []
+    for part in _parse(spec):
+        if part.operator == "==" and not part.version.endswith(".*"):
+            exact.append(part.version)
+        elif part.operator in (">=", ">", "~="):
+            bound = (Version(part.version), part.operator == ">")
+            lower = max(lower, bound) if lower else bound
+        elif part.operator in ("<", "<="):
+            bound = (Version(part.version), part.operator == "<=")  # the smaller is stricter
+            upper = min(upper, bound) if upper else bound
+    if exact:
+        return not all(allows(spec, version) for version in exact)
+    if lower is None or upper is None:
+        return False
+    return lower[0] > upper[0] or (lower[0] == upper[0] and (lower[1] or not upper[1]))
+
+
 def is_exact(text: str) -> bool:
     """Say whether ``text`` names one version."""
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from builder import console, limits
+from builder import console, limits, specifiers
 from builder import labels as label
 from builder.bases.state import Bases, BaseState, read_bases
 from builder.errors import IntegrityError, PatchError, UsageError
@@ -18,7 +18,7 @@ from builder.matrix.load import json_schema
 from builder.plan import CellPlan, buildable, document, plan_cells
 from builder.workspace import Workspace, open_workspace
 
-COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "why")
+COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "notes")
 
 
 def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,7 +100,15 @@ def _row(plan: CellPlan) -> tuple[object, ...]:
     base = plan.base + ("" if plan.base_state is BaseState.LOCKED else
                         f" ({plan.base_state.value})")
     return (plan.id, plan.platform, base, plan.state.value, plan.wheels or "",
-            _size(plan.fetch_bytes), _size(plan.disk_bytes), plan.action.value, plan.why)
+            _size(plan.fetch_bytes), _size(plan.disk_bytes), plan.action.value,
+            plan.why or "; ".join(_ranges(plan)))
+
+
+def _ranges(plan: CellPlan) -> Iterator[str]:
+    """Say which version is locked for each axis that is a range."""
+    for axis, version in plan.locked.items():
+        if specifiers.is_range(plan.axes[axis]):
+            yield f"{axis} {version} of {plan.axes[axis]}"
 
 
 def _size(count: int | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from builder import specifiers
 from builder.config_file import dotted
 from builder.errors import LockError
 from builder.indexes.settings import DEFAULT_INDEX, FIND_LINKS, Sources
@@ -34,6 +35,12 @@ def matrix_keys(cell: Cell) -> dict[str, str]:
     keys[cell.vllm_package] = dotted((*image, "vllm"))
     keys.pop("pip", None)  # ours, not the matrix's
     return keys
+
+
+def range_keys(cell: Cell) -> list[str]:
+    """Return the matrix keys of the cell's axes that are ranges."""
+    return [dotted(("images", cell.image, axis)) for axis, spec in cell.axes.items()
+            if axis != "base" and not specifiers.is_exact(spec)]
 
 
 def keys_in(words: str, cell: Cell) -> tuple[str, ...]:

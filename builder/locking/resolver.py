@@ -26,7 +26,7 @@ from builder.locking.candidates import (
     lock_wheels,
     target_tags,
 )
-from builder.locking.explanations import plain, unsolvable
+from builder.locking.explanations import plain, range_keys, unsolvable
 from builder.locking.lock import Lock
 from builder.locking.uv import ResolutionRequest, ResolvedPackage, UvError, platform, run_resolver
 from builder.locking.version_checks import check_versions
@@ -58,6 +58,11 @@ def resolve(cell: Cell, user: Sources, previous: Lock | None = None,
 
 def require_good(cell: Cell, lock: Lock) -> None:
     """Raise LockError with everything that the versions say against building the cell."""
+    block = cell.blocked_with({wheel.name: wheel.version for wheel in lock.wheels})
+    if block is not None and cell.blocked is None:
+        raise LockError(f"what was found for {cell.id} is blocked: {block.reason} ({block.link})",
+                        where=", ".join(range_keys(cell)),
+                        next_step="leave the blocked version out of the range there, with !=")
     findings = check_versions(cell, lock)
     if findings:
         lines = "\n".join(f"  {finding}" for finding in findings)

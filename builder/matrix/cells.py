@@ -43,7 +43,8 @@ class Cell(Frozen):
     ``overrides`` and ``leave_out`` are what the resolver is given; ``indexes`` are the named
     upstream ones with their addresses filled in; ``patches`` those declared for it, of which the
     locked versions decide. ``never_promote`` says why it has no policy, ``promote``; both are empty
-    where the matrix says nothing. ``wheels`` says which packages are compiled.
+    where the matrix says nothing. ``wheels`` says which packages are compiled. ``blocks`` are
+    those of its image: of an axis that is a range, the locked version decides.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Cell(Frozen):
     promises: tuple[str, ...]
     patches: Mapping[str, Patch] = Field(default_factory=dict)
     blocked: Blocked | None
+    blocks: tuple[Blocked, ...] = ()
     lean: bool = False
     promote: Promotion | None = None
     never_promote: str = ""
@@ -77,6 +79,20 @@ class Cell(Frozen):
     def is_cuda(self) -> bool:
         """Say whether the cell is meant for a GPU."""
         return self.gpu is not None
+
+    def version_of(self, axis: str, versions: Mapping[str, str]) -> str | None:
+        """Return an axis' locked version, the base's name for the base; None for an absent axis."""
+        if axis == "base" or axis not in self.axes:
+            return self.axes.get(axis)
+        return versions.get(PACKAGES.get(axis, self.vllm_package))
+
+    def blocked_with(self, versions: Mapping[str, str]) -> Blocked | None:
+        """Return the block under which the locked versions (by package) of its axes fall."""
+        for block in self.blocks:
+            if all(_within(self.version_of(axis, versions), getattr(block, axis))
+                   for axis in AXES):
+                return block
+        return None
 
     @property
     def intent_digest(self) -> str:
@@ -175,6 +191,7 @@ def _cell(matrix: Matrix, name: str, choice: Mapping[str, str],
                         for axis, value in values.items() if value.override),
         leave_out=image.leave_out, indexes=_indexes(matrix, image, axes),
         promises=image.promises, blocked=_blocked(matrix, name, axes),
+        blocks=_blocks(matrix, name),
         patches=_patches(matrix, name, "-".join([name, *differing])), lean=image.lean,
         promote=None if never else image.promote or matrix.promote, never_promote=never,
         retention=image.retention or matrix.retention,
@@ -209,10 +226,14 @@ def _indexes(matrix: Matrix, image: Image, axes: Mapping[str, str]) -> dict[str,
             for name in image.indexes}
 
 
+def _blocks(matrix: Matrix, image: str) -> tuple[Blocked, ...]:
+    return tuple(block for block in matrix.blocked
+                 if any(fnmatchcase(image, glob) for glob in block.images))
+
+
 def _blocked(matrix: Matrix, image: str, axes: Mapping[str, str]) -> Blocked | None:
-    for block in matrix.blocked:
-        if any(fnmatchcase(image, glob) for glob in block.images) and all(
-                _within(axes.get(axis), getattr(block, axis)) for axis in AXES):
+    for block in _blocks(matrix, image):
+        if all(_within(axes.get(axis), getattr(block, axis)) for axis in AXES):
             return block
     return None
 

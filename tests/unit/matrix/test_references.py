@@ -81,3 +81,15 @@ def test_a_base_names_a_snapshot_service_that_is_there() -> None:
     assert places(raw) == {"bases.slim.snapshot": 'there is no snapshot "debain"'}
     raw["bases"]["slim"]["snapshot"] = "debian"
     assert places(raw) == {}
+
+
+@pytest.mark.parametrize(("axis", "value"), [
+    ("vllm", ">=2,<1"), ("transformers", {"spec": ">6,<6", "override": True}),
+    ("torch", ["2.0", ">=3,<2"])])
+def test_a_range_in_which_no_version_can_be_is_named_by_its_key(axis: str, value: Any) -> None:
+    raw = small()
+    raw["images"]["cpu"][axis] = value
+    found = places(raw)
+    assert "no version can be in" in found[f"images.cpu.{axis}"]
+    raw["images"]["cpu"][axis] = ">=1,<2"
+    assert places(raw) == {}
