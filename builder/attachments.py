@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from builder import labels as label
@@ -16,7 +17,7 @@ from builder.errors import SparkyardError
 from builder.gate.run import gate_cell, own_base
 from builder.locking.lock import Lock, load_for, render
 from builder.matrix.cells import Cell
-from builder.promotion.evidence import attach_record, is_about
+from builder.promotion.evidence import attach_record, is_about, sign_record
 from builder.promotion.retention import note_pushed
 from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.provenance import make_provenance
@@ -42,8 +43,10 @@ class Attached:
 
 
 def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifest: Manifest,
-               labels: Mapping[str, str]) -> Attached:
+               labels: Mapping[str, str], key: Path | None = None) -> Attached:
     """Attach everything that this machine knows of an image to its manifest in the registry.
+
+    With ``key``, a private key of cosign, the records are signed.
 
     Lock, contents and findings need the lock that the image was built from; where this checkout
     has another one by now, they are left out, and the answer says so.
@@ -51,7 +54,9 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     note_pushed(repository, manifest, now())
     records = own_records(workspace, manifest)
     for record in records:
-        attach_record(repository, manifest, record)
+        artifact = attach_record(repository, manifest, record)
+        if key:
+            sign_record(repository, artifact, record, key)
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):
         return Attached(len(records), (), ("the lock has changed since the image was built",))

@@ -43,6 +43,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         "by gh (default: %(default)s)")
     parser.add_argument("--keep-bases", action="store_true",
                         help="do not renew the locks of bases (without root they are kept anyway)")
+    parser.add_argument("--sign", type=Path, metavar="KEY",
+                        help="sign what is pushed with this private key of cosign")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -56,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
     issues = (GitHubIssues() if options.issues == "github"
               else FolderIssues(workspace.cache / FOLDER))
     nights = through(workspace, cells, runner(options.matrix), issues,
-                     keep_bases=options.keep_bases)
+                     keep_bases=options.keep_bases, key=str(options.sign or ""))
     if options.json:
         console.document([document(night) for night in nights])
     else:
@@ -65,12 +67,12 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def through(workspace: Workspace, cells: Sequence[Cell], run: Runner, issues: Issues, *,
-            keep_bases: bool) -> list[Night]:
+            keep_bases: bool, key: str = "") -> list[Night]:
     """Renew the bases, then take each cell through; the bases' results stand first."""
     nights = BaseNights(workspace.locks, workspace.cache / FOLDER, run, issues)
     renewals = [] if keep_bases else renewed(nights, cells)
     cycle = Cycle(workspace.locks, run, issues, lambda cell: is_done(workspace, cell),
-                  {renewal.key: renewal.changes for renewal in renewals})
+                  {renewal.key: renewal.changes for renewal in renewals}, key)
     done: list[tuple[Cell, Night]] = []
     bases: list[Night] = []
     try:
@@ -108,7 +110,7 @@ def runner(matrix: Path) -> Runner:
 
 def is_done(workspace: Workspace, cell: Cell) -> bool:
     """Say whether the candidate is what a build would make now, and some tag was moved to it."""
-    tags = tags_of(cell, workspace.registry)
+    tags = tags_of(cell, workspace.registry, workspace.root)
     manifest = tags.repository.manifest(f"{cell.id}-next")
     base = read_bases(workspace).get((cell.base_name, cell.platform))
     if manifest is None or base is None:

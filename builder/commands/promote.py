@@ -14,6 +14,7 @@ from typing import Any
 
 from builder import console
 from builder.attachments import own_records
+from builder.limits import read_file
 from builder.matrix.cells import Cell, select
 from builder.promotion.cell import (
     CellTags,
@@ -23,9 +24,10 @@ from builder.promotion.cell import (
     promote,
     tags_of,
 )
-from builder.promotion.evidence import attach_record, demand
+from builder.promotion.evidence import attach_record, attach_signature, demand
 from builder.promotion.log import Logged, aside
 from builder.promotion.moving import MovingTag
+from builder.promotion.signing import SIGNATURE_CHARS
 from builder.record.models import Record
 from builder.record.reader import read_record
 from builder.workspace import Workspace, open_workspace
@@ -48,8 +50,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--image", default="", metavar="TAG",
                         help="tag or sha256 digest of the image (default: CELL-next)")
     parser.add_argument("--record", action="append", type=Path, default=[], metavar="FILE",
-                        help="first attach this record of the image, from another machine; may be "
-                        "repeated")
+                        help="first attach this record of the image, from another machine, and its "
+                        "signature FILE.sig if there is one; may be repeated")
     parser.add_argument("--reason", default="", help="a sentence for the log")
     parser.add_argument("--log", action="store_true", help="show the log instead")
     parser.add_argument("--json", action="store_true",
@@ -62,9 +64,9 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix, make_cache=False)
     cells = promotable(select(workspace.cells, options.cells))
     if options.log:
-        return show_logs([tags_of(cell, workspace.registry) for cell in cells],
+        return show_logs([tags_of(cell, workspace.registry, workspace.root) for cell in cells],
                          as_json=options.json)
-    records = [read_record(path) for path in options.record]
+    records = [(read_record(path), _signature(path)) for path in options.record]
     results = [promote_cell(workspace, cell, options, records) for cell in cells]
     if options.json:
         console.document([document(result) for result in results])
@@ -75,14 +77,24 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def promote_cell(workspace: Workspace, cell: Cell, options: argparse.Namespace,
-                 given: Sequence[Record]) -> Result:
+                 given: Sequence[tuple[Record, str]]) -> Result:
     """Attach ``given`` and this machine's own records of the image, and promote it."""
-    tags = tags_of(cell, workspace.registry)
+    tags = tags_of(cell, workspace.registry, workspace.root)
     manifest = find_image(tags, options.image)
-    records = [*given, *own_records(workspace, manifest)]
-    for record in records:
-        attach_record(tags.repository, manifest, record)
+    records = [*given, *((record, "") for record in own_records(workspace, manifest))]
+    for record, signature in records:
+        artifact = attach_record(tags.repository, manifest, record)
+        if signature:
+            attach_signature(tags.repository, artifact, signature)
     return Result(cell.id, promote(tags, manifest.digest, options.reason), len(records))
+
+
+def _signature(record: Path) -> str:
+    """Return the signature that lies beside a record; empty where there is none."""
+    path = record.with_name(f"{record.name}.sig")
+    if not path.exists():
+        return ""
+    return read_file(path, SIGNATURE_CHARS, "signature").decode("ascii", "replace").strip()
 
 
 def show(result: Result) -> None:

@@ -56,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--compression", choices=[method.value for method in Compression],
                         help="how --direct compresses (default: zstd; gzip for engines before 23)")
     parser.add_argument("--sign", type=Path, metavar="KEY",
-                        help="also sign what was pushed with this private key of cosign")
+                        help="also sign the image and its records with this private key of cosign")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -84,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
         candidate = (push_next(engine, image, name, records_folder(workspace.cache))
                      if options.next else "")
         results.append(Result(cell.id, pushed, candidate,
-                              attached=attach(workspace, cell, image, pushed)))
+                              attached=attach(workspace, cell, image, pushed, options.sign)))
     if options.sign:
         for result in results:
             sign(Repository(Client(parse(result.pushed.reference))), result.pushed.digest,
@@ -111,18 +111,20 @@ def _push_directly(workspace: Workspace, engine: Engine, cell: Cell, image: Imag
         records=records_folder(workspace.cache) if options.next else None,
         siblings=siblings(workspace), since=options.since,
         compression=Compression(options.compression or Compression.ZSTD))
-    return Result(cell.id, pushed, candidate, direct, attach(workspace, cell, image, pushed))
+    return Result(cell.id, pushed, candidate, direct,
+                  attach(workspace, cell, image, pushed, options.sign))
 
 
-def attach(workspace: Workspace, cell: Cell, image: ImageFacts, pushed: Pushed) -> Attached:
-    """Attach records, lock, contents and findings to what was pushed."""
+def attach(workspace: Workspace, cell: Cell, image: ImageFacts, pushed: Pushed,
+           key: Path | None = None) -> Attached:
+    """Attach records, lock, contents and findings to what was pushed; ``key`` signs records."""
     repository = Repository(Client(parse(pushed.reference)))
     manifest = repository.manifest(pushed.digest)
     if manifest is None:
         raise NetworkError("the registry does not have what was pushed a moment ago",
                            where=f"{repository.name}@{pushed.digest}",
                            next_step="push again, unless somebody else cleans the registry")
-    return attach_all(workspace, cell, repository, manifest, image.labels)
+    return attach_all(workspace, cell, repository, manifest, image.labels, key)
 
 
 def siblings(workspace: Workspace) -> list[str]:

@@ -36,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     """Roll one tag back, and say what changes with it."""
     workspace = open_workspace(options.matrix, make_cache=False)
     (cell,) = promotable(select(workspace.cells, [options.cell])[:1])
-    tags = tags_of(cell, workspace.registry)
+    tags = tags_of(cell, workspace.registry, workspace.root)
     tag = tags.unverified if options.unverified else tags.own
     if tag is None:
         raise UsageError("this image has no unverified tag", where=f"matrix.toml: {cell.id}",

@@ -86,7 +86,7 @@ def _pointed(workspace: Workspace, cell: Cell) -> tuple[tuple[str, str], ...]:
     """Return the moving tags of a cell that the registry has, and their digests."""
     try:
         states = [(tag.tag, tag.state().moving)
-                  for tag in tags_of(cell, workspace.registry).all()]
+                  for tag in tags_of(cell, workspace.registry, workspace.root).all()]
     except SparkyardError as error:
         console.warn(f"{cell.id}: its tags are left out: {error.what.splitlines()[0]}")
         return ()

@@ -82,7 +82,8 @@ def _remove(workspace: Workspace, cells: Sequence[CellTags], images: Sequence[He
 
 def _tags(workspace: Workspace, image: str) -> list[CellTags]:
     """Return the tags of all cells of an image, which share a repository."""
-    return [tags_of(cell, workspace.registry) for cell in workspace.cells if cell.image == image]
+    return [tags_of(cell, workspace.registry, workspace.root) for cell in workspace.cells
+            if cell.image == image]
 
 
 def _days(workspace: Workspace, image: str, asked: int | None) -> int:

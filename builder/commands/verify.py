@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
 def named_image(workspace: Workspace, text: str) -> tuple[CellTags, str]:
     """Read ``cpu``, ``cpu:TAG`` or ``cpu@sha256:…``; raises UsageError for an unknown cell."""
     cell, _, name = text.partition("@") if "@" in text else text.partition(":")
-    return tags_of(_cell(workspace, cell), workspace.registry), name or cell
+    return tags_of(_cell(workspace, cell), workspace.registry, workspace.root), name or cell
 
 
 def show(image: str, findings: Sequence[Finding]) -> None:

@@ -41,8 +41,10 @@ class IgnoredRecord(Frozen):
 class Promotion(Requirement):
     """The policy of a moving tag; ``unverified`` that of ``<cell>-unverified``, where it has one.
 
-    ``ignored`` are records that say fail and do not count.
+    ``ignored`` are records that say fail and do not count. With ``keys``, public keys of cosign
+    beside ``matrix.toml``, a record that says pass counts only if one of them signed it.
     """
 
     unverified: Requirement | None = None
     ignored: tuple[IgnoredRecord, ...] = ()
+    keys: tuple[Annotated[str, Field(pattern=r"^[\w][\w./-]*$")], ...] = ()

@@ -72,6 +72,7 @@ class Cycle:
     issues: Issues
     is_done: Callable[[Cell], bool]
     renewed: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+    key: str = ""  # the private key that signs what is pushed
 
     def cell(self, cell: Cell) -> Night:
         """Take one cell through the night; whatever goes wrong becomes its result."""
@@ -101,7 +102,8 @@ class Cycle:
         failed, gate = self._checked(cell, before, changes)
         if failed:
             return failed
-        for stage, words in (("push", ("push", cell.id, "--next")),
+        signed = ("--sign", self.key) if self.key else ()
+        for stage, words in (("push", ("push", cell.id, "--next", *signed)),
                              ("promote", ("promote", cell.id))):
             ran = self.run(words)
             if ran.code:

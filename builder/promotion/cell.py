@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from builder import console
 from builder.config_file import dotted
@@ -36,6 +37,12 @@ class CellTags:
     policy: Promotion | None
     options: dict[str, Callable[[], object]] = field(default_factory=dict)
     refusal: UsageError | None = None
+    root: Path = Path()
+
+    @property
+    def keys(self) -> tuple[Path, ...]:
+        """Return the policy's public keys; a record that says pass counts if one signed it."""
+        return tuple(self.root / name for name in (self.policy.keys if self.policy else ()))
 
     @property
     def needed(self) -> Promotion:
@@ -63,7 +70,7 @@ class CellTags:
 
     def _tag(self, name: str, needed: Requirement, *, unverified: bool = False) -> MovingTag:
         def proof(digest: str) -> Proof:
-            return prove(gather(self.repository, digest), self.cell, needed, self.needed)
+            return prove(gather(self.repository, digest, self.keys), self.cell, needed, self.needed)
         return MovingTag(self.repository, name, proof, unverified, **self.options)  # type: ignore[arg-type]
 
 
@@ -76,10 +83,11 @@ class Promoted:
     lacking: str = ""
 
 
-def tags_of(cell: Cell, registry: str) -> CellTags:
-    """Return a cell's tags in a registry."""
+def tags_of(cell: Cell, registry: str, root: Path) -> CellTags:
+    """Return a cell's tags in a registry; ``root`` is the checkout, which has the policy's keys."""
     client = Client(parse(local_name(registry, cell)))
-    return CellTags(Repository(client), cell.id, cell.promote, refusal=_refusal(cell))
+    return CellTags(Repository(client), cell.id, cell.promote, refusal=_refusal(cell),
+                    root=root)
 
 
 def promotable(cells: Sequence[Cell]) -> tuple[Cell, ...]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from builder import labels as label
 from builder.errors import NetworkError, UsageError, VerdictError, command
 from builder.limits import RECORD_BYTES
 from builder.matrix.promotion import LEVELS, Promotion, Requirement
+from builder.promotion.signing import SIGNATURE_TYPE, is_signed, sign_text
 from builder.record.models import Record
 from builder.record.reader import parse_json, record_of
 from builder.registry.repository import Manifest, Repository
@@ -28,11 +30,15 @@ class UnprovenError(VerdictError):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The records of one manifest, and why others that are attached do not count."""
+    """The records of one manifest, and why others that are attached do not count.
+
+    ``signed`` are the digests of passing records that one of the policy's keys signed.
+    """
 
     manifest: Manifest
     records: tuple[Record, ...]
     refused: tuple[str, ...] = ()
+    signed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -62,23 +68,52 @@ def is_about(record: Record, manifest: Manifest) -> bool:
     return bool(manifest.config) and record.image_id == manifest.config
 
 
-def gather(repository: Repository, digest: str) -> Evidence:
-    """Read every record that is attached to a manifest; raises VerdictError where it is gone."""
+def sign_record(repository: Repository, artifact: str, record: Record, key: Path) -> None:
+    """Sign an attached record, unless it is signed by the key whose public half lies beside it."""
+    public = key.with_suffix(".pub")
+    if not (public.is_file() and has_signature(repository, artifact, record.digest, [public])):
+        attach_signature(repository, artifact, sign_text(record.digest, key))
+
+
+def attach_signature(repository: Repository, artifact: str, signature: str) -> None:
+    """Attach a signature to a record; ``artifact`` is the digest of the attached record."""
+    manifest = repository.manifest(artifact)
+    assert manifest is not None  # it was attached a moment ago
+    repository.attach(manifest, SIGNATURE_TYPE, signature.encode(), {}, "record.json.sig")
+
+
+def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Evidence:
+    """Read every record that is attached to a manifest; raises VerdictError where it is gone.
+
+    With ``keys`` the signatures of those that say pass are read and checked as well.
+    """
     manifest = repository.manifest(digest)
     if manifest is None:
         raise VerdictError("the registry does not have this image", where=f"{repository.name}@"
                            f"{digest}", next_step=f"push it: {command('push', 'CELL')}")
-    records, refused = [], []
+    records, refused, signed = [], [], set()
     for artifact in repository.referrers(digest, RECORD_TYPE):
         try:
-            records.append(_record(repository.attached(artifact, digest), manifest))
+            record = _record(repository.attached(artifact, digest), manifest)
+            records.append(record)
+            if record.passed and has_signature(repository, artifact.digest, record.digest, keys):
+                signed.add(record.digest)
         except (UsageError, ValueError) as error:
             refused.append(f"{artifact.digest[:19]}: {getattr(error, 'what', error)}")
         except NetworkError as error:
             if "other bytes" not in error.what and "too long" not in error.what:
                 raise
             refused.append(f"{artifact.digest[:19]}: {error.what.splitlines()[0]}")
-    return Evidence(manifest, tuple(records), tuple(refused))
+    return Evidence(manifest, tuple(records), tuple(refused), frozenset(signed))
+
+
+def has_signature(repository: Repository, artifact: str, text: str, keys: Sequence[Path]) -> bool:
+    """Say whether a signature of the text by one of these keys is attached to an artifact."""
+    for one in repository.referrers(artifact, SIGNATURE_TYPE) if keys else ():
+        data = repository.attached(one, artifact) or b""
+        if any(is_signed(text, data.decode("ascii", "replace"), key) for key in keys):
+            return True
+    return False
 
 
 def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion) -> Proof:
@@ -92,10 +127,13 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
                if record.cell == cell and record.level != "bench" and record.is_conclusive]
     failed = [record for record in counted if not record.passed and record.digest not in ignored
               and (not needed.recipes or record.recipe in needed.recipes)]
-    good = [record for record in counted if record.passed and _is_enough(record, needed)]
+    enough = [record for record in counted if record.passed and _is_enough(record, needed)]
+    good = [record for record in enough if not policy.keys or record.digest in evidence.signed]
     missing = [recipe for recipe in needed.recipes
                if recipe not in {record.recipe for record in good}]
     gaps = [*(f"a record says fail: {describe(record)}" for record in failed),
+            *(f"no key of the policy ({', '.join(policy.keys)}) signed: {describe(record)}"
+              for record in enough if record not in good),
             *(f"no passing record of recipe {recipe}" for recipe in missing)]
     if not good and not missing:
         gaps.append("no passing record")

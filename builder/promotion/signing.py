@@ -1,11 +1,13 @@
-"""Signatures of images by the user's own cosign, with a key pair that lies on this machine.
+"""Signatures of images and records by the user's own cosign, with a key pair on this machine.
 
 No transparency log and no online identity is asked for: what is offline stays offline. cosign takes
-the password of the key from COSIGN_PASSWORD or the terminal.
+the password of the key from COSIGN_PASSWORD or the terminal. What is signed of a record is its
+digest, the text ``sha256:…`` that stands in it, so plain cosign can sign and verify it too.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from builder import process
@@ -14,6 +16,8 @@ from builder.process import CommandError
 from builder.registry.repository import Repository
 from builder.text import one_line
 
+SIGNATURE_TYPE = "application/vnd.sparkyard.signature.v1"  # attached to what is signed
+SIGNATURE_CHARS = 4096  # one by ECDSA has 96 in base64
 COSIGN_S = 300.0
 SHOWN = 300  # characters of what cosign says
 
@@ -38,6 +42,32 @@ def signature_problem(repository: Repository, digest: str, key: Path) -> str:
     if done.returncode == 0:
         return ""
     return f"no signature is by {key.name}: {one_line(_first(done.stderr), SHOWN)}"
+
+
+def sign_text(text: str, key: Path) -> str:
+    """Return cosign's signature of a text, in base64; raises NetworkError, UsageError."""
+    _refuse_missing(key)
+    try:
+        return process.run(["cosign", "sign-blob", "--key", key, "--tlog-upload=false", "--yes",
+                            "-"], stdin=text.encode(), timeout=COSIGN_S).stdout.strip()
+    except CommandError as error:
+        raise NetworkError(f"cosign did not sign: {_said(error)}", where=str(key),
+                           next_step="is this the private key, and is its password in "
+                           "COSIGN_PASSWORD?") from error
+
+
+def is_signed(text: str, signature: str, key: Path) -> bool:
+    """Say whether a signature of a text is by this public key."""
+    _refuse_missing(key)
+    if len(signature) > SIGNATURE_CHARS:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "signature")
+        path.write_text(signature, encoding="utf-8")
+        done = process.run(["cosign", "verify-blob", "--key", key, "--signature", path,
+                            "--insecure-ignore-tlog=true", "-"], check=False, stdin=text.encode(),
+                           timeout=COSIGN_S)
+    return done.returncode == 0
 
 
 def _first(text: str) -> str:

@@ -45,7 +45,7 @@ def verify_image(tags: CellTags, image: RemoteImage, name: str, step: Step) -> l
     lock = _lock(repository, image)
     findings = [*_layers(image, installed), lock_finding(lock, image, installed),
                 *_contents(repository, digest, installed)]
-    evidence = gather(repository, digest)
+    evidence = gather(repository, digest, tags.keys)
     findings += _records(tags, evidence, name)
     return [*findings, *_tag(tags, name, digest)]
 
@@ -131,7 +131,8 @@ def _records(tags: CellTags, evidence: Evidence, name: str) -> Iterator[Finding]
                 yield Finding("record", error.what)
             continue
         clause = "" if requirement is policy else "; enough for the unverified tag only"
-        yield Finding("record", seen=f"{len(proof.records)} records prove it{clause}")
+        signed = f", signed by {' or '.join(policy.keys)}" if policy.keys else ""
+        yield Finding("record", seen=f"{len(proof.records)} records prove it{signed}{clause}")
         return
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from builder import labels as label
-from builder.attachments import attach_all
+from builder.attachments import attach_all, own_records
 from builder.bases.state import read_bases
 from builder.cli import run
 from builder.locking.lock import Lock, load_for
 from builder.promotion import moving
 from builder.promotion.cell import CellTags, tags_of
-from builder.promotion.evidence import RECORD_TYPE
-from builder.promotion.signing import sign
+from builder.promotion.evidence import RECORD_TYPE, sign_record
+from builder.promotion.signing import SIGNATURE_TYPE, sign
 from builder.promotion.verify import SBOM_TYPE
 from builder.record.check import Status
 from builder.record.models import Record, records_folder
@@ -55,7 +55,7 @@ class Shop:
     @property
     def tags(self) -> CellTags:
         workspace = open_workspace(self.workspace.root / "matrix.toml", make_cache=False)
-        return tags_of(workspace.cells[0], f"{self.host}/team")
+        return tags_of(workspace.cells[0], f"{self.host}/team", workspace.root)
 
     @property
     def repository(self) -> Repository:
@@ -363,3 +363,61 @@ def test_a_wrong_signer_is_named(shop: Shop, tmp_path: Path, monkeypatch: pytest
     assert shop.run("verify", "probe:probe-1.0", "--key", str(own)) == 0
     assert shop.run("verify", "probe:probe-1.0", "--key", str(other)) == 1
     assert "no signature is by other.pub" in capsys.readouterr().out
+
+
+KEYS = """[images.probe.promote]
+level = "2"
+hardware = ["cpu"]
+keys = ["own.pub"]
+"""
+
+
+@pytest.mark.usefixtures("tools")
+def test_where_the_policy_names_a_key_only_records_that_it_signed_count(
+        shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COSIGN_PASSWORD", "test")
+    root = shop.workspace.root
+    for name in ("own", "other"):
+        subprocess.run(["cosign", "generate-key-pair", "--output-key-prefix", name], cwd=root,
+                       check=True, capture_output=True)
+    matrix = root / "matrix.toml"
+    matrix.write_text(matrix.read_text().replace(POLICY, KEYS))
+    image = shop.ship("1.0")
+    (record,) = own_records(shop.workspace, image)
+    (artifact,) = shop.repository.referrers(image.digest, RECORD_TYPE)
+    for signer in ("nobody", "other"):
+        if signer == "other":
+            sign_record(shop.repository, artifact.digest, record, root / "other.key")
+        assert shop.run("promote", "probe") == 1
+        assert "no key of the policy (own.pub) signed: level 2, cpu" in capsys.readouterr().err
+        _, wrong = verified(shop, capsys, "probe:probe-1.0")
+        assert "no key of the policy (own.pub) signed" in wrong["record"]
+    for _ in range(2):
+        sign_record(shop.repository, artifact.digest, record, root / "own.key")
+    found = shop.repository.referrers(artifact.digest, SIGNATURE_TYPE)
+    assert len(found) == 2, "a second signature by the same key is not attached"
+    assert shop.run("promote", "probe") == 0
+    assert shop.run("verify", "probe") == 0
+    assert "1 records prove it, signed by own.pub" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("tools")
+def test_somebody_elses_record_is_signed_by_plain_cosign_and_taken_with_its_signature(
+        shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COSIGN_PASSWORD", "test")
+    root = shop.workspace.root
+    subprocess.run(["cosign", "generate-key-pair", "--output-key-prefix", "own"], cwd=root,
+                   check=True, capture_output=True)
+    matrix = root / "matrix.toml"
+    matrix.write_text(matrix.read_text().replace(POLICY, KEYS))
+    image = shop.push("1.0")
+    record = a_record().model_copy(update={"cell": "probe", "image_id": image.config})
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(record.document()))
+    assert shop.run("promote", "probe", "--record", str(path)) == 1
+    subprocess.run(["cosign", "sign-blob", "--key", root / "own.key", "--tlog-upload=false",
+                    "--yes", "--output-signature", f"{path}.sig", "-"],
+                   input=record.digest.encode(), check=True, capture_output=True)
+    assert shop.run("promote", "probe", "--record", str(path)) == 0
+    assert shop.pointed() == image.digest

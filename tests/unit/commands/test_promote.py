@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from builder.cli import run
+from builder.promotion.evidence import RECORD_TYPE
+from builder.promotion.signing import SIGNATURE_TYPE
 from builder.record.check import Status
 from builder.record.models import records_folder
-from tests.unit.fake_repository import Memory, of_image, put_image
+from tests.unit.fake_repository import Memory, of_image, put_image, repository
 from tests.unit.promotion_checkout import make_checkout
 from tests.unit.record.test_models import a_record, keep
 
@@ -87,3 +89,15 @@ def test_a_record_of_another_machine_is_attached_and_must_be_of_this_image(
     path = keep(tmp_path / "sent", of_image(a_record(), image))
     assert run(["--matrix", matrix, "promote", "cpu", "--record", str(path)]) == 0
     assert memory.tags["cpu"] == image.digest
+
+
+def test_a_signature_beside_a_record_is_attached_with_it(
+        matrix: str, memory: Memory, tmp_path: Path) -> None:
+    image = put_image(memory, "x", tags=["cpu-next"])
+    path = keep(tmp_path / "sent", of_image(a_record(), image))
+    path.with_name(f"{path.name}.sig").write_text("MEUC\n")
+    assert run(["--matrix", matrix, "promote", "cpu", "--record", str(path)]) == 0
+    there = repository(memory)
+    (record,) = there.referrers(image.digest, RECORD_TYPE)
+    (signature,) = there.referrers(record.digest, SIGNATURE_TYPE)
+    assert there.attached(signature, record.digest) == b"MEUC"

@@ -78,3 +78,14 @@ def test_how_long_images_are_kept_is_the_images_own_or_the_common_one() -> None:
     raw["retention"] = {"days": -1}
     with pytest.raises(ConfigError):
         parse_matrix(raw)
+
+
+def test_keys_are_files_of_the_checkout() -> None:
+    raw = small()
+    raw["promote"] = {"level": "2", "hardware": ["gb10"], "keys": ["keys/ci.pub"]}
+    assert {cell.promote.keys for cell in expand(parse_matrix(raw)) if cell.promote} == {
+        ("keys/ci.pub",)}
+    for wrong in ("/etc/passwd", "--key", ""):
+        raw["promote"]["keys"] = [wrong]
+        with pytest.raises(ConfigError):
+            parse_matrix(raw)

@@ -201,3 +201,8 @@ def test_without_second_names_the_lock_is_written_again(
     shop.version, shop.fails = "0.33.0", {"build"}
     shop.night().cell(CELL)
     assert shop.locked() == good
+
+
+def test_with_a_key_what_is_pushed_is_signed(shop: Shop) -> None:
+    Cycle(shop.locks, shop.run, shop.issues, shop.is_done, key="cosign.key").cell(CELL)
+    assert "push cpu --next --sign cosign.key" in shop.ran

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,10 +74,10 @@ def test_an_image_that_is_not_pushed_names_the_command(tags: CellTags) -> None:
 
 def test_a_matrix_without_policy_is_said() -> None:
     with pytest.raises(UsageError, match="does not say what this image must show"):
-        assert tags_of(make_cell(), "127.0.0.1:5000/team").own
-    assert tags_of(make_cell(), "127.0.0.1:5000/team").all() == []
+        assert tags_of(make_cell(), "127.0.0.1:5000/team", Path()).own
+    assert tags_of(make_cell(), "127.0.0.1:5000/team", Path()).all() == []
     cell = make_cell().model_copy(update={"promote": SPARKS})
-    assert [tag.tag for tag in tags_of(cell, "127.0.0.1:5000/team").all()] == [
+    assert [tag.tag for tag in tags_of(cell, "127.0.0.1:5000/team", Path()).all()] == [
         "img", "img-unverified"]
 
 
@@ -89,7 +90,7 @@ def test_a_cell_that_is_never_promoted_says_why_and_leaves_the_others_alone(
     assert caught.value.where == "matrix.toml: images.img, cell img-tf4"
     assert promotable([never, good]) == (good,)
     assert "left out: matrix.toml: images.img, cell img-tf4" in capsys.readouterr().err
-    tags = tags_of(never, "127.0.0.1:5000/team")
+    tags = tags_of(never, "127.0.0.1:5000/team", Path())
     assert tags.unverified is None
     with pytest.raises(UsageError, match="it must fail"):
         promote(tags, "sha256:" + "0" * 64)

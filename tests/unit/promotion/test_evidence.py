@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from builder.errors import VerdictError
 from builder.matrix.promotion import IgnoredRecord, Promotion, Requirement
+from builder.promotion import evidence
 from builder.promotion.evidence import (
     RECORD_TYPE,
+    UnprovenError,
     attach_record,
+    attach_signature,
     demand,
     gather,
     is_about,
@@ -126,3 +130,24 @@ def test_damaged_bytes_of_a_record_do_not_count(there: Repository, image: Manife
 def test_an_image_that_is_gone_is_said(there: Repository) -> None:
     with pytest.raises(VerdictError, match="does not have this image"):
         gather(there, "sha256:" + "0" * 64)
+
+
+def test_with_keys_only_what_one_of_them_signed_proves_and_a_failure_needs_no_signature(
+        there: Repository, image: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, key = CPU.model_copy(update={"keys": ("own.pub",)}), Path("own.pub")
+    record = of_image(a_record(), image)
+    artifact = attach_record(there, image, record)
+    monkeypatch.setattr(evidence, "is_signed",
+                        lambda text, signature, _key: (text, signature) == (record.digest, "good"))
+    for signature in ("", "bad"):
+        if signature:
+            attach_signature(there, artifact, signature)
+        with pytest.raises(UnprovenError, match=r"no key of the policy \(own.pub\) signed: level"):
+            prove(gather(there, image.digest, [key]), "cpu", policy, policy)
+    attach_signature(there, artifact, "good")
+    assert prove(gather(there, image.digest, [key]), "cpu", policy, policy).records == (
+        record.digest,)
+    assert gather(there, image.digest).signed == frozenset()
+    attach_record(there, image, of_image(a_record(Status.FAIL), image))
+    with pytest.raises(UnprovenError, match="a record says fail"):
+        prove(gather(there, image.digest, [key]), "cpu", policy, policy)

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from builder.errors import NetworkError, UsageError
-from builder.promotion.signing import sign, signature_problem
+from builder.promotion.signing import (
+    SIGNATURE_CHARS,
+    is_signed,
+    sign,
+    sign_text,
+    signature_problem,
+)
 from tests.unit.fake_repository import Memory, repository
 
 DIGEST = "sha256:" + "1" * 64
@@ -50,4 +56,22 @@ def test_a_key_that_is_not_there_is_said_before_anything_runs(folder: Path) -> N
     for ask in (sign, signature_problem):
         with pytest.raises(UsageError, match="no such key"):
             ask(repository(Memory()), DIGEST, folder / "gone.key")
+    with pytest.raises(UsageError, match="no such key"):
+        sign_text(DIGEST, folder / "gone.key")
+    with pytest.raises(UsageError, match="no such key"):
+        is_signed(DIGEST, "MEUC", folder / "gone.key")
     assert not (folder / "calls").exists()
+
+
+def test_a_text_is_signed_and_its_signature_judged_by_cosign(folder: Path) -> None:
+    key = folder / "cosign.key"
+    assert not is_signed(DIGEST, "MEUC", key)
+    with pytest.raises(NetworkError, match="cosign did not sign"):
+        sign_text(DIGEST, key)
+    (folder / "good").touch()
+    assert sign_text(DIGEST, key) == ""
+    assert is_signed(DIGEST, "MEUC", key)
+    assert not is_signed(DIGEST, "M" * (SIGNATURE_CHARS + 1), key)
+    calls = (folder / "calls").read_text().splitlines()
+    assert [line.split()[0] for line in calls] == ["verify-blob", "sign-blob", "sign-blob",
+                                                   "verify-blob"]
