@@ -63,7 +63,7 @@ def test_the_moving_tags_that_the_registry_has_are_shown(
     def tag(name: str, digest: str) -> SimpleNamespace:
         return SimpleNamespace(tag=name, state=lambda: State(digest, ()))
 
-    def tags(cell: Cell, _: str) -> SimpleNamespace:
+    def tags(cell: Cell, *_: object) -> SimpleNamespace:
         return SimpleNamespace(all=lambda: [tag(cell.id, ""),
                                             tag(f"{cell.id}-unverified", "sha256:" + "7" * 64)])
     monkeypatch.setattr("builder.commands.site.tags_of", tags)
