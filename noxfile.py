@@ -101,6 +101,7 @@ for _name, _help in {
     "rollback": "Point a moving tag back at the last good image (-- CELL --reason WHY).",
     "verify": "Check an image in a registry against all that is said of it (-- CELL).",
     "diff": "Show what changes between two images (-- CELL:TAG CELL).",
+    "sbom": "Show what an image holds, or write it for a scanner (-- CELL --output FILE).",
     "tags": "Show the images in the registry, or prune what nothing needs (-- CELL --prune).",
     "nightly": "Newest wheels, build, smoke test, push and promote, cell by cell (-- CELL…).",
     "diagnose": "Name the failure that a server's log shows (-- LOG).",

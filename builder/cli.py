@@ -40,6 +40,7 @@ COMMANDS = (
     "rollback",
     "verify",
     "diff",
+    "sbom",
     "tags",
     "nightly",
     "diagnose",

@@ -19,11 +19,11 @@ from builder.site.contents import contents_of
 from builder.site.evidence import gather
 from builder.site.failures import failures
 from builder.site.folder import check_folder, write_folder
-from builder.site.page import Site, pages, shown_cells
+from builder.site.page import Site, Tag, pages, shown_cells
 from builder.site.speeds import lines
 from builder.workspace import Workspace, open_workspace
 
-Tags = dict[str, tuple[tuple[str, str], ...]]
+Tags = dict[str, tuple[Tag, ...]]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--records", type=Path, metavar="DIR",
                         help="read the records below this folder (default: those of the cache)")
     parser.add_argument("--tags", action="store_true",
-                        help="ask the registry where the moving tags point")
+                        help="ask the registry where the moving tags point, and how they moved")
     parser.set_defaults(execute=execute)
 
 
@@ -82,12 +82,12 @@ def _tags(workspace: Workspace) -> Tags:
     return {cell.id: _pointed(workspace, cell) for cell in workspace.cells if cell.promote}
 
 
-def _pointed(workspace: Workspace, cell: Cell) -> tuple[tuple[str, str], ...]:
-    """Return the moving tags of a cell that the registry has, and their digests."""
+def _pointed(workspace: Workspace, cell: Cell) -> tuple[Tag, ...]:
+    """Return the moving tags of a cell that the registry has, with their moves."""
     try:
-        states = [(tag.tag, tag.state().moving)
-                  for tag in tags_of(cell, workspace.registry, workspace.root).all()]
+        tags = tags_of(cell, workspace.registry, workspace.root).all()
+        return tuple(Tag(tag.tag, digest, tuple(one.entry for one in tag.history()))
+                     for tag in tags if (digest := tag.state().moving))
     except SparkyardError as error:
         console.warn(f"{cell.id}: its tags are left out: {error.what.splitlines()[0]}")
         return ()
-    return tuple((name, digest) for name, digest in states if digest)

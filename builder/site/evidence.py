@@ -57,6 +57,11 @@ class Tested:
         """Return what all its smoke tests say."""
         return verdict_of(self.runs)
 
+    def latest(self, model: str) -> Record:
+        """Return the newest run of a model that gives a verdict, else its newest run."""
+        runs = [run for run in self.runs if model_of(run) == model]
+        return next((run for run in runs if run.is_conclusive and run.level != "bench"), runs[0])
+
     def of_model(self, model: str) -> Verdict:
         """Return what the smoke tests of one model say."""
         return verdict_of([run for run in self.runs if model_of(run) == model])

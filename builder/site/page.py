@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from builder import console
 from builder.matrix.cells import Cell
+from builder.promotion.log import Entry
 from builder.record.models import Record
 from builder.report import view as report_view
 from builder.site import evidence as site_evidence
@@ -24,8 +25,18 @@ from builder.site.failures import Failure
 from builder.site.speeds import HEIGHT, Line
 from builder.text import visible
 
+MOVES = 30  # of a tag that are shown
 OPEN = 3  # images of a cell that are shown without unfolding
 SHORT = 19  # characters of a digest: sha256: and twelve
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A moving tag in the registry: its digest, and its moves by its log, oldest first."""
+
+    name: str
+    digest: str
+    moves: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class Shown:
     cell: Cell | None
     contents: Contents
     images: tuple[Tested, ...]
-    tags: tuple[tuple[str, str], ...] = ()
+    tags: tuple[Tag, ...] = ()
 
     @property
     def never(self) -> str:
@@ -84,7 +95,7 @@ class Site:
 
 def shown_cells(cells: Sequence[Cell], contents: Mapping[str, Contents],
                 evidence: Mapping[str, Evidence],
-                tags: Mapping[str, tuple[tuple[str, str], ...]]) -> tuple[Shown, ...]:
+                tags: Mapping[str, tuple[Tag, ...]]) -> tuple[Shown, ...]:
     """Return the cells of the matrix, then those that only records know; tested ones first."""
     known = {cell.id: cell for cell in cells}
     found = [Shown(name, known.get(name), contents.get(name, Contents(None, "not in the matrix")),
@@ -119,7 +130,7 @@ def _environment() -> Environment:
         css=Markup(_text("page.css")),  # noqa: S704 - the program's own files
         script=Markup(script),  # noqa: S704
         script_hash=Markup(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()),  # noqa: S704
-        PLACES=site_evidence.PLACES, OPEN=OPEN, SHORT=SHORT, HEIGHT=HEIGHT,
+        PLACES=site_evidence.PLACES, OPEN=OPEN, MOVES=MOVES, SHORT=SHORT, HEIGHT=HEIGHT,
         NOT_GB10=report_view.NOT_GB10, outcome=_outcome, shown_failures=_worst)
     return environment
 

@@ -1,16 +1,12 @@
 """The public page in a real Chromium: thirty nights, wide and narrow, light and dark, no script.
 
-axe-core judges it where npm has it at hand: it is unpacked into a temporary folder, never run by
-npm. Without it the checks of this file and of ``tests/unit/site/test_page.py`` stand alone.
+axe-core judges it; it comes in a Python package, of which nothing else is used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +17,12 @@ from site_samples import hostile, kept, sample, thirty_nights
 
 from builder import cli
 from tests.integration.browser import NAMES, Browser, program, started
+from tests.integration.foreign import packages
 from tests.integration.test_report_browser import CONTRAST, TOO_WIDE
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("index.html", "failures.html")
-AXE = "axe-core@4.14.1"
-AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"  # 4.12.1
 AXE_RUN = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(
     one => [one.id, one.nodes.slice(0, 3).map(node => node.html.slice(0, 160))]))"""
 VISIBLE_ROWS = "[...document.querySelectorAll('[data-row]')].filter(one => one.checkVisibility())"
@@ -60,22 +56,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the source of axe-core from the npm registry that this machine is set up for."""
-    tmp = tmp_path_factory.mktemp("axe")
-    if not shutil.which("npm"):
-        pytest.skip("no npm, so no axe-core")
-    try:
-        subprocess.run(["npm", "pack", "--silent", "--ignore-scripts", AXE], cwd=tmp, check=True,
-                       capture_output=True, timeout=600)
-    except subprocess.SubprocessError:
-        pytest.skip("npm reaches no registry that has axe-core")
-    with tarfile.open(next(tmp.glob("*.tgz"))) as packed:
-        member = packed.extractfile("package/axe.min.js")
-        assert member
-        source = member.read()
+    """Return the source of axe-core."""
+    folder = packages("axe.txt", tmp_path_factory.mktemp("axe") / "package")
+    source = (folder / "axe_playwright_python" / "axe.min.js").read_bytes()
     assert hashlib.sha256(source).hexdigest() == AXE_SHA256
     return source.decode()
-
 
 
 def promised(browser: Browser, expression: str) -> Any:

@@ -61,7 +61,7 @@ def test_what_cannot_be_used_is_refused(cache: Path, tmp_path: Path,
 def test_the_moving_tags_that_the_registry_has_are_shown(
         cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def tag(name: str, digest: str) -> SimpleNamespace:
-        return SimpleNamespace(tag=name, state=lambda: State(digest, ()))
+        return SimpleNamespace(tag=name, state=lambda: State(digest, ()), history=list)
 
     def tags(cell: Cell, *_: object) -> SimpleNamespace:
         return SimpleNamespace(all=lambda: [tag(cell.id, ""),

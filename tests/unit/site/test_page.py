@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 from report_records import HOSTILE
-from site_samples import DOCUMENTED, hostile, sample, thirty_nights
+from site_samples import BROKEN_NIGHTS, DOCUMENTED, hostile, sample, thirty_nights
 
 from builder.diagnosis.catalogue import load
+from builder.promotion.log import Entry
 from builder.record.models import Record
 from builder.site.contents import Contents
 from builder.site.evidence import gather
 from builder.site.failures import failures
-from builder.site.page import Site, pages, shown_cells
+from builder.site.page import Site, Tag, pages, shown_cells
 from builder.site.speeds import lines
 from tests.unit.cells_for_tests import make_cell
 
@@ -131,7 +132,7 @@ def test_only_its_own_script_may_run() -> None:
 
 def test_tags_and_cells_that_left_the_matrix_are_shown() -> None:
     cells = shown_cells((), {"cpu": Contents(None, "not locked")}, gather([sample(1, "cpu")]),
-                        {"cpu": (("cpu-unverified", "sha256:" + "7" * 64),)})
+                        {"cpu": (Tag("cpu-unverified", "sha256:" + "7" * 64),)})
     page = index((), cells=cells)
     assert "tag cpu-unverified" in page.text
     assert "sha256:777777777777" in page.text
@@ -144,3 +145,23 @@ def test_a_cell_that_must_fail_says_that_it_is_never_promoted() -> None:
     said = index(records, cells=shown_cells([cell], {}, gather(records), {})).text
     assert "No tag moves to this image: it must fail." in said
     assert "never promoted" not in index(records).text
+
+
+def test_how_a_tag_moved_is_shown_newest_first_and_roll_backs_stand_out() -> None:
+    entry = Entry(number=1, previous="", action="promote", tag="cpu", target="sha256:" + "1" * 64,
+                  replaced="", records=(), time="2026-11-20T02:17:00Z", run="r")
+    back = entry.model_copy(update={"number": 2, "action": "rollback", "reason": HOSTILE,
+                                    "replaced": "sha256:" + "2" * 64})
+    records = [sample(1, "cpu")]
+    tag = Tag("cpu", entry.target, (entry, back))
+    page = index(records, cells=shown_cells((), {}, gather(records), {"cpu": (tag,)}))
+    assert "How the tag cpu moved (2, 1 back)" in page.text
+    assert page.text.index("rolled back") < page.text.index("promoted")
+    assert HOSTILE[:40] in page.text
+    assert "How the tag" not in index(records).text
+
+
+def test_a_model_that_only_failed_says_where_and_when() -> None:
+    night = min(BROKEN_NIGHTS)
+    records = [sample(night, "tf5")]
+    assert f"{records[0].started[:10]}, sample; the newest of its runs" in index(records).text

@@ -1,0 +1,87 @@
+"""What is attached to an image, for other programs: its list of contents, and lists made of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from builder.errors import VerdictError, command
+from builder.promotion.verify import SBOM_TYPE
+from builder.registry.repository import Repository
+from builder.sbom import contents
+
+NO_LICENCE = "none named"
+
+
+@dataclass(frozen=True)
+class Bom:
+    """An attached list of contents: its bytes, and what they say."""
+
+    data: bytes
+    value: Mapping[str, Any]
+
+    @property
+    def wheels(self) -> dict[str, str]:
+        """Return the wheels and their versions."""
+        return contents(self.value)[0]
+
+    @property
+    def debs(self) -> dict[str, str]:
+        """Return the Debian packages and their versions."""
+        return contents(self.value)[1]
+
+    @property
+    def licences(self) -> list[tuple[str, int]]:
+        """Return the licences that the wheels name, the most frequent first."""
+        counted = Counter(_licence(one) for one in self._wheels())
+        return sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
+
+    def requirements(self) -> str:
+        """Return the wheels as a requirements file with hashes, as pip and pip-audit read it."""
+        return "".join(sorted(f"{canonicalize_name(one['name'])}=={one['version']}{_hashes(one)}\n"
+                              for one in self._wheels()))
+
+    def _wheels(self) -> Iterator[Mapping[str, Any]]:
+        return (one for one in self.value["components"]
+                if str(one.get("purl", "")).startswith("pkg:pypi/"))
+
+
+def read_bom(repository: Repository, digest: str, cell: str) -> Bom:
+    """Return the list of contents that is attached to a manifest.
+
+    Raises VerdictError where there is none, several that differ, or one that cannot be read.
+    """
+    found = {data for one in repository.referrers(digest, SBOM_TYPE)
+             if (data := repository.attached(one, digest))}
+    where = f"{repository.name}@{digest}"
+    if len(found) != 1:
+        raise VerdictError("no list of contents (SBOM) is attached" if not found else
+                           f"{len(found)} lists of contents are attached, and they differ",
+                           where=where, next_step=f"push the image again: {command('push', cell)}"
+                           if not found else f"see which one lies: {command('verify', cell)}")
+    (data,) = found
+    try:
+        bom = Bom(data, json.loads(data))
+        bom.requirements()
+        bom.licences  # noqa: B018 - it is read, so that a damaged list is said here
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise VerdictError("the attached list of contents cannot be read", where=where,
+                           next_step=f"push the image again: {command('push', cell)}") from error
+    return bom
+
+
+def _hashes(component: Mapping[str, Any]) -> str:
+    return "".join(f" --hash=sha256:{one['content']}" for one in component.get("hashes", [])
+                   if one.get("alg") == "SHA-256")
+
+
+def _licence(component: Mapping[str, Any]) -> str:
+    for one in component.get("licenses", []):
+        known = one.get("license", {})
+        return str(one.get("expression") or known.get("id") or known.get("name") or NO_LICENCE)
+    return NO_LICENCE
