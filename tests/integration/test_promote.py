@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -421,3 +422,15 @@ def test_somebody_elses_record_is_signed_by_plain_cosign_and_taken_with_its_sign
                    input=record.digest.encode(), check=True, capture_output=True)
     assert shop.run("promote", "probe", "--record", str(path)) == 0
     assert shop.pointed() == image.digest
+
+
+def test_the_folder_of_a_registry_carries_images_with_their_evidence_over_a_gap(
+        shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    image = shop.ship("1.0")
+    assert shop.run("promote", "probe") == 0
+    shutil.copytree(shop.data, tmp_path / "inside" / "data")
+    with registry(tmp_path / "inside") as host:
+        monkeypatch.setenv("SPARKYARD_REGISTRY", f"{host}/team")
+        assert verified(shop, capsys) == (0, {})
+        assert verified(shop, capsys, f"probe@{image.digest}") == (0, {})
