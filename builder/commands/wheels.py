@@ -12,6 +12,9 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.state import read_bases
+from builder.commands.wheels_build import build_cells
+from builder.compile.compiler import ContainerCompiler
+from builder.engine.client import Engine
 from builder.errors import SparkyardError, UsageError, command
 from builder.locking.lock import load_for, load_published, lock_path
 from builder.matrix.cells import Cell, select
@@ -26,6 +29,7 @@ from builder.wheels.stage import fetch_compiled
 from builder.workspace import Workspace, open_workspace
 
 ACTIONS = {"plan": "show what would be compiled, why, and about how long it takes here",
+           "build": "compile what the cells need, judge it and lock it",
            "status": "show what was compiled on this machine",
            "index": "write a package index of the compiled wheels that are locked"}
 
@@ -35,10 +39,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("wheels", help="compile what nobody publishes for the GPU",
                                    description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    plan, status, index = (actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
-                           for name, text in ACTIONS.items())
+    plan, build, status, index = (
+        actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        for name, text in ACTIONS.items())
     index.add_argument("--output", type=Path, required=True, metavar="DIR",
                        help="a new or empty folder, or an earlier index, which grows")
+    build.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
+    build.add_argument("--jobs", type=int, metavar="N", help="compile jobs at once (default: as "
+                       "many as the cores and the memory allow)")
+    build.set_defaults(execute=_build)
     for action, does in ((plan, _plan), (index, _index)):
         action.add_argument("cells", nargs="*", metavar="CELL",
                             help="cell ids, globs allowed (default: every locked cell)")
@@ -81,6 +90,17 @@ def chosen(workspace: Workspace, patterns: Sequence[str]) -> list[Cell]:
     """Return the cells asked for; where none is named, those that have a lock."""
     return [cell for cell in select(workspace.cells, patterns)
             if patterns or (lock_path(workspace.locks, cell).exists() and not cell.blocked)]
+
+
+def _build(options: argparse.Namespace) -> int:
+    """Compile and lock; nothing is done where the locks have it all."""
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError("a compile needs at least one job", where="--jobs",
+                         next_step="name a number from 1 on, or leave it out")
+    workspace = open_workspace(options.matrix)
+    cells = select(workspace.cells, options.cells)
+    compiler = ContainerCompiler(workspace, Engine.connect(), Store(workspace.cache))
+    return build_cells(workspace, cells, compiler, options.jobs)
 
 
 def _row(plan: PackagePlan) -> tuple[object, ...]:

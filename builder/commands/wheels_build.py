@@ -44,6 +44,8 @@ def build_cells(workspace: Workspace, cells: Sequence[Cell], compiler: Compiler,
     if outcomes:
         console.table("", ("cell", "wheel", "files from", "objects", "cached", "time",
                            "peak memory"), [_row(outcome) for outcome in outcomes])
+    else:
+        console.info("nothing to compile: every package is taken as it is published")
     return 0
 
 

@@ -13,7 +13,9 @@ from builder.commands.wheels_build import build_cells
 from builder.engine.client import Engine
 from builder.image import local_name
 from builder.locking.lock import load_for
+from builder.store.content_store import Store
 from builder.wheels.assemble import NOTE
+from builder.wheels.stage import fetch_cell
 from tests.integration.test_build import SITE, run_in
 from tests.unit.compiled_cells import compiled_workspace
 from tests.unit.compiled_extension import Gcc
@@ -25,6 +27,7 @@ SHOW = "import spam._answer, spam._other; print(spam._answer.value(), spam._othe
 def test_the_image_has_the_compiled_wheel_instead_of_the_published_one(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, engine = compiled_workspace(tmp_path, monkeypatch), Engine.connect()
+    monkeypatch.delenv("SPARKYARD_REGISTRY")  # the registry that has the base
     cell = workspace.cells[0]
     build_cells(workspace, [cell], Gcc())
     lock = load_for(cell, workspace.locks)
@@ -40,5 +43,7 @@ def test_the_image_has_the_compiled_wheel_instead_of_the_published_one(
         assert note["key"] == lock.compiled[0].key
         assert built.image.labels[label.LOCK] == lock.digest
         assert build(workspace, cell, engine).up_to_date
+        assert fetch_cell(workspace.registry, cell, lock, Store(tmp_path / "another machine")
+                          ).paths[wheel].stat().st_size == wheel.size
     finally:
         engine.remove(local_name(workspace.registry, cell))

@@ -85,3 +85,10 @@ def test_status_and_index_show_what_was_compiled(tmp_path: Path, monkeypatch: py
     declare(workspace.root / "matrix.toml", '"published"')
     assert wheels(workspace, "index", "--output", str(tmp_path / "index")) == 3
     assert "takes the published wheel since then" in capsys.readouterr().err
+
+
+def test_a_compile_needs_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                               capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = compiled_workspace(tmp_path, monkeypatch)
+    assert wheels(workspace, "build", "probe", "--jobs", "0") == 2
+    assert "at least one job" in capsys.readouterr().err
