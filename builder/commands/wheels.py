@@ -47,6 +47,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     build.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
     build.add_argument("--jobs", type=int, metavar="N", help="compile jobs at once (default: as "
                        "many as the cores and the memory allow)")
+    build.add_argument("--again", action="store_true",
+                       help="compile what is there once more, and compare it byte for byte")
     build.set_defaults(execute=_build)
     for action, does in ((plan, _plan), (index, _index)):
         action.add_argument("cells", nargs="*", metavar="CELL",
@@ -100,7 +102,7 @@ def _build(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     cells = select(workspace.cells, options.cells)
     compiler = ContainerCompiler(workspace, Engine.connect(), Store(workspace.cache))
-    return build_cells(workspace, cells, compiler, options.jobs)
+    return build_cells(workspace, cells, compiler, options.jobs, again=options.again)
 
 
 def _row(plan: PackagePlan) -> tuple[object, ...]:

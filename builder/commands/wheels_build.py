@@ -33,13 +33,17 @@ class Builder:
     bases: Bases
     recipes: dict[str, Recipe]
     jobs: int | None = None
+    again: bool = False
 
 
 def build_cells(workspace: Workspace, cells: Sequence[Cell], compiler: Compiler,
-                jobs: int | None = None) -> int:
-    """Compile and lock what the cells need; return 0, or raise the error of the first failure."""
+                jobs: int | None = None, *, again: bool = False) -> int:
+    """Compile and lock what the cells need; return 0, or raise the error of the first failure.
+
+    With ``again`` what is there is compiled once more, and compared.
+    """
     builder = Builder(workspace, compiler, Store(workspace.cache), read_bases(workspace),
-                      load_recipes(workspace.root), jobs)
+                      load_recipes(workspace.root), jobs, again)
     outcomes = [outcome for cell in cells for outcome in build_cell(builder, cell)]
     if outcomes:
         console.table("", ("cell", "wheel", "files from", "objects", "cached", "time",
@@ -81,7 +85,7 @@ def _run(builder: Builder, cell: Cell, lock: Lock, each: Decided, recipe: Recipe
     for verdict in job.native.verdicts:
         console.info(f"  {verdict.line}")
     return run_job(builder.workspace.registry, job, builder.compiler, builder.store,
-                   jobs=builder.jobs)
+                   jobs=builder.jobs, again=builder.again)
 
 
 def _base(bases: Bases, cell: Cell) -> LockedBase:

@@ -11,10 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from builder import console
-from builder.errors import IntegrityError, NetworkError
+from builder.errors import IntegrityError, NetworkError, VerdictError
 from builder.fetch.wheels import FetchedWheels, fetch_lock
 from builder.indexes.settings import COMPILED
 from builder.locking.base_lock import LockedBase
+from builder.locking.findings import counted
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell
 from builder.patches.status import Candidate
@@ -87,10 +88,12 @@ def job_for(cell: Cell, lock: Lock, decision: Decision, recipe: Recipe, base: Lo
 
 
 def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
-            jobs: int | None = None) -> Outcome:
+            jobs: int | None = None, again: bool = False) -> Outcome:
     """Return the wheel of a job; compiles only what neither this machine nor the registry has.
 
-    Raises what the compiler raises, NetworkError for sources that cannot be had, DiskError.
+    With ``again`` it is compiled although it is there, and compared. Raises what the compiler
+    raises, VerdictError where a second compile differs, NetworkError for sources that cannot be
+    had, DiskError.
     """
     kept = Kept(store)
     found, origin = kept.find(job.key), Origin.KEPT
@@ -100,6 +103,8 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     order = _order(job, published, store, jobs)
     if found is None:
         found, origin = _compiled(order, job, compiler, kept, store), Origin.COMPILED
+    elif again:
+        _compare(found[0], order, job, compiler, store)
     rebuilt, folder = found
     record = record_of(order, rebuilt)
     wheel = put_together(record, published[job.decision.wheel], folder, store)
@@ -124,16 +129,37 @@ def _order(job: Job, paths: Mapping[LockedWheel, Path], store: Store, jobs: int 
 
 def _compiled(order: Order, job: Job, compiler: Compiler, kept: Kept, store: Store
               ) -> tuple[Rebuilt, Path]:
-    needed: list[LockedWheel | Archive] = [source_archive(job.recipe, job.version),
-                                           *external_archives(job.recipe).values()]
-    fetch_files(job.cell.id, [*needed, *([job.torch] if job.torch else [])], store,
-                job.cell.indexes)
+    _fetch(job, store)
     console.info(f"compiling {order.title}")
     with store.temporary("output") as output:
         output.mkdir()
         rebuilt = compiler.compile(order, output)
         folder = kept.keep(rebuilt, output)
     return rebuilt, folder
+
+
+def _fetch(job: Job, store: Store) -> None:
+    """Fetch all that an order names."""
+    needed: list[LockedWheel | Archive] = [source_archive(job.recipe, job.version),
+                                           *external_archives(job.recipe).values()]
+    fetch_files(job.cell.id, [*needed, *([job.torch] if job.torch else [])], store,
+                job.cell.indexes)
+
+
+def _compare(before: Rebuilt, order: Order, job: Job, compiler: Compiler, store: Store) -> None:
+    """Compile once more, and name the files that are others; nothing of it is kept."""
+    _fetch(job, store)
+    console.info(f"compiling {order.title} again, to compare")
+    with store.temporary("output") as output:
+        output.mkdir()
+        now = {file.path: file.sha256 for file in compiler.compile(order, output).files}
+    differing = [f"  {file.path}: sha256 {file.sha256[:16]}, now {now.get(file.path, '')[:16]}"
+                 for file in before.files if now.get(file.path) != file.sha256]
+    if differing:
+        raise VerdictError("equal inputs gave other bytes\n" + "\n".join(differing),
+                           where=order.title, next_step="make the compile reproducible: no time, "
+                           "path or random name may enter the files")
+    console.info(f"{counted(len(before.files), 'file')} compared: the same, byte for byte")
 
 
 def _pulled(registry: str, key: str, kept: Kept, store: Store) -> tuple[Rebuilt, Path] | None:

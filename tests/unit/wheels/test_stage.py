@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 from cells_for_tests import CPU, make_cell, make_lock
-from compiled_extension import BASE, Gcc, code, make_published, make_recipe, make_sources
+from compiled_extension import (
+    BASE,
+    Gcc,
+    code,
+    compile_one,
+    make_published,
+    make_recipe,
+    make_sources,
+)
 from patch_wheels import diff, locked
 from registry_server import serving
 
-from builder.errors import IntegrityError
+from builder.errors import IntegrityError, VerdictError
 from builder.files import sha256_file
 from builder.indexes.settings import Sources
 from builder.locking.compiled import compiled_entry, with_compiled
@@ -52,8 +60,8 @@ class Bench:
         return job_for(self.cell, self.lock, decision, recipe, BASE, series, self.gcc,
                        store or self.store())
 
-    def run(self, job: Job, store: Store | None = None) -> Outcome:
-        return run_job(self.registry, job, self.gcc, store or self.store())
+    def run(self, job: Job, store: Store | None = None, *, again: bool = False) -> Outcome:
+        return run_job(self.registry, job, self.gcc, store or self.store(), again=again)
 
     def compiled_lock(self, outcome: Outcome) -> Lock:
         patches = [patch.sha256 for patch in outcome.job.native.applied]
@@ -88,6 +96,18 @@ def test_without_a_registry_it_is_compiled_and_kept_here(tmp_path: Path,
     assert bench.run(bench.job()).origin is Origin.COMPILED
     assert "stays on this machine" in capsys.readouterr().err
     assert bench.run(bench.job()).origin is Origin.KEPT
+
+
+def test_compiling_again_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                  capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path, "127.0.0.1:9/team")
+    bench.run(bench.job())
+    assert bench.run(bench.job(), again=True).origin is Origin.KEPT
+    assert "1 file compared: the same" in capsys.readouterr().err
+    monkeypatch.setattr("compiled_extension.compile_one", lambda files, name, target: compile_one(
+        {**files, "csrc/shared.h": "#define ADDED 5\n"}, name, target))
+    with pytest.raises(VerdictError, match=r"spam/_answer\.abi3\.so: sha256"):
+        bench.run(bench.job(), again=True)
 
 
 def test_a_killed_compile_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
