@@ -28,7 +28,9 @@ HERE = Path(__file__).parent
 FOLDER = "/tmp/sparkyard"  # noqa: S108 - in the container
 MODEL = "/models/tiny"
 QUESTION, EXPECT = "What is the capital of France?", "Paris"
-SHOWN = "vision: colour"  # the battery's case that level 1a asks, too
+# Of the battery, what level 1a asks, too: the second is wrong, too, where pictures come in another
+# size or order.
+SHOWN = ("vision: colour", "vision: three pictures")
 # Offline, silent, and with a key-value cache of one GiB where vLLM would take the host's memory.
 # Nothing is compiled: vLLM's log probabilities alone would take minutes of an emulated g++. One
 # thread: the others would only spin beside a model so small, and two smokes may share two cores.
@@ -67,7 +69,7 @@ def script_input(cell: Cell, lock: Lock, *, sees: bool = False) -> dict[str, Any
         "operators": [rule.pattern for rule in rules().operators],
         "cases": [{**case.model_dump(mode="json", include={"name", "contains"}),
                    "messages": body(case, "")["messages"]} for case in asked],
-        "picture": _picture() if sees else None,
+        "pictures": [_shown(name) for name in SHOWN] if sees else [],
     }
 
 
@@ -86,11 +88,14 @@ def short_cases(needs: Need) -> list[AnswerCase]:
             and not case.stream and not case.options and case.contains]
 
 
-def _picture() -> dict[str, Any]:
-    """Return one picture as a URL, what is asked about it, and a word of the right answer."""
-    case = next(case for case in short_cases("vision") if case.name == SHOWN)
-    shown, asked = body(case, "")["messages"][0]["content"]
-    return {"url": shown["image_url"]["url"], "question": asked["text"], "expect": case.contains[0]}
+def _shown(name: str) -> dict[str, Any]:
+    """Return a case's pictures as URLs, what is asked about them, and the words of the answer."""
+    case = next(case for case in battery().cases
+                if isinstance(case, AnswerCase) and case.name == name)
+    *shown, asked = body(case, "")["messages"][0]["content"]
+    words = [*zip(case.contains, case.order, strict=True)] if case.order else [case.contains]
+    return {"urls": [each["image_url"]["url"] for each in shown], "question": asked["text"],
+            "expect": [word for row in words for word in row]}
 
 
 def sees(model: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Import the stack, load the model and ask it one question, and one about a picture.
+"""Import the stack, load the model and ask it one question, and some about pictures.
 
 Through transformers, where a model that sees needs its processor: what resizes a picture and puts
 its tokens into the prompt.
@@ -23,10 +23,10 @@ def main() -> None:
     with check("Gemma 4 answers (transformers)") as detail:
         model = load(task)
         detail.append(expect(with_transformers(task, model), task))
-    if model and task.get("picture"):
+    if model and task.get("pictures"):
         with check("Gemma 4 sees (transformers)") as detail:
-            detail.append(expect(with_picture(task["picture"], task["model"], model),
-                                 task["picture"]))
+            for asked in task["pictures"]:
+                detail.append(expect_all(with_pictures(asked, task["model"], model), asked))
 
 
 def expect(answer: str, task: dict[str, Any]) -> str:
@@ -36,11 +36,22 @@ def expect(answer: str, task: dict[str, Any]) -> str:
     return repr(answer)
 
 
+def expect_all(answer: str, asked: dict[str, Any]) -> str:
+    """Return the answer, quoted, if it has all the words in their order; raise Wrong otherwise."""
+    at = 0
+    for word in asked["expect"]:
+        at = answer.find(word, at)
+        if at < 0:
+            raise Wrong(f"asked {asked['question']!r}, expected {', '.join(asked['expect'])} in "
+                        f"this order, got {answer!r}")
+    return repr(answer)
+
+
 def load(task: dict[str, Any]) -> Any:
     """Load the model with what its kind needs; one that sees is another class."""
     import transformers
 
-    kind = "AutoModelForImageTextToText" if task.get("picture") else "AutoModelForCausalLM"
+    kind = "AutoModelForImageTextToText" if task.get("pictures") else "AutoModelForCausalLM"
     return getattr(transformers, kind).from_pretrained(task["model"])
 
 
@@ -55,14 +66,14 @@ def with_transformers(task: dict[str, Any], model: Any) -> str:
     return generated(model, inputs, tokenizer)
 
 
-def with_picture(asked: dict[str, Any], folder: str, model: Any) -> str:
-    """Show a picture, through the processor that a server uses, too."""
+def with_pictures(asked: dict[str, Any], folder: str, model: Any) -> str:
+    """Show one or more pictures, through the processor that a server uses, too."""
     from PIL import Image
     from transformers import AutoProcessor
 
     processor = AutoProcessor.from_pretrained(folder)
-    data = base64.b64decode(asked["url"].partition(",")[2])
-    content = [{"type": "image", "image": Image.open(io.BytesIO(data))},
+    shown = [base64.b64decode(url.partition(",")[2]) for url in asked["urls"]]
+    content = [*({"type": "image", "image": Image.open(io.BytesIO(data))} for data in shown),
                {"type": "text", "text": asked["question"]}]
     inputs = processor.apply_chat_template(
         [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=True,

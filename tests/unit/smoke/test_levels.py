@@ -132,7 +132,7 @@ def test_the_scripts_are_told_the_lock_and_what_to_import(name: str, cuda: str |
     excused = {rule["pattern"] for rule in given["extensions"]}
     assert ("torchvision/_C.so" in excused) == (name == "cpu")
     assert "torchvision/_C.so" in given["operators"]
-    assert given["picture"] is None
+    assert given["pictures"] == []
 
 
 def test_a_model_that_sees_is_asked_about_pictures_and_one_that_does_not_is_not(
@@ -145,8 +145,11 @@ def test_a_model_that_sees_is_asked_about_pictures_and_one_that_does_not_is_not(
     cell = next(cell for cell in open_workspace(ROOT / "matrix.toml").cells if cell.id == "cpu")
     lock = read_lock(ROOT / "locks" / "cpu.toml")
     given = script_input(cell, lock, sees=True)
-    assert given["picture"]["expect"] == "purple"
-    assert given["picture"]["url"].startswith("data:image/png;base64,")
+    one, three = given["pictures"]
+    assert (len(one["urls"]), one["expect"]) == (1, ["purple"])
+    assert len(three["urls"]) == 3
+    assert three["expect"] == ["red", "circle", "blue", "square", "green", "triangle"]
+    assert all(url.startswith("data:image/png;base64,") for url in (*one["urls"], *three["urls"]))
     names = {case["name"] for case in given["cases"]}
     assert names >= {"text: capital of France", "vision: colour", "vision: shape"}
     assert names > {case["name"] for case in script_input(cell, lock)["cases"]}

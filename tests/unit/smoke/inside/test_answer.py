@@ -77,14 +77,23 @@ def test_the_question_is_a_chat_and_only_the_new_tokens_are_the_answer(
                            False]
 
 
-PICTURE = {"question": "Which colour?", "expect": "red", "url": data_url(
-    battery().pictures["red circle"])}
+PICTURE = {"question": "Which colour?", "expect": ["red"], "urls": [data_url(
+    battery().pictures["red circle"])]}
+
+
+def test_words_have_to_come_in_their_order() -> None:
+    asked = {"question": "Which?", "expect": ["red", "circle", "blue", "circle"]}
+    said = "A red circle, a blue circle."
+    assert answer.expect_all(said, asked) == repr(said)
+    for wrong in ("A blue circle, a red circle.", "A red circle and a blue one.", ""):
+        with pytest.raises(results.Wrong, match="red, circle, blue, circle in this order, got"):
+            answer.expect_all(wrong, asked)
 
 
 def test_a_model_that_sees_is_shown_a_picture(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     stack = Stack("Paris is red.")
-    found = checks(monkeypatch, capsys, stack, {**TASK, "picture": PICTURE})[-1]
+    found = checks(monkeypatch, capsys, stack, {**TASK, "pictures": [PICTURE]})[-1]
     assert (found.check, found.status) == ("Gemma 4 sees (transformers)", "pass")
     shown, asked = stack.asked[-3][0]["content"]
     assert (shown["image"][1:4], asked["text"]) == (b"PNG", "Which colour?")
@@ -93,14 +102,14 @@ def test_a_model_that_sees_is_shown_a_picture(
 def test_a_model_that_sees_something_else_is_red_by_name(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     *_, answered, seen = checks(monkeypatch, capsys, Stack("Paris is blue."),
-                                {**TASK, "picture": PICTURE})
+                                {**TASK, "pictures": [PICTURE]})
     assert (answered.status, seen.status) == ("pass", "fail")
-    assert "expected 'red', got 'Paris is blue.'" in seen.detail
+    assert "expected red in this order, got 'Paris is blue.'" in seen.detail
 
 
 def test_a_model_that_cannot_be_loaded_is_one_failure(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    *_, found = checks(monkeypatch, capsys, SimpleNamespace(), {**TASK, "picture": PICTURE})
+    *_, found = checks(monkeypatch, capsys, SimpleNamespace(), {**TASK, "pictures": [PICTURE]})
     assert (found.check, found.status) == ("Gemma 4 answers (transformers)", "fail")
 
 

@@ -47,4 +47,4 @@ def test_what_is_asked_needs_no_server() -> None:
     cases = levels.short_cases("text")
     assert len(cases) >= 8
     assert all(case.contains and case.needs == "text" and not case.stream for case in cases)
-    assert {levels.SHOWN} < {case.name for case in levels.short_cases("vision")}
+    assert levels.SHOWN[0] in {case.name for case in levels.short_cases("vision")}
