@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 OPENS = {"(": ")", "[": "]"}
 SHORTEST = 4  # characters: a shorter piece stands in every log
-PIECE = re.compile(r"\\(?P<escaped>.)|(?P<plain>[^\\()\[\]{}|*+?.^$])|(?P<special>.)", re.DOTALL)
+PIECE = re.compile(r"\\(?P<escaped>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*}|\d{1,3}"
+                   r"|.)|(?P<plain>[^\\()\[\]{}|*+?.^$])|(?P<special>.)", re.DOTALL)
+COUNT = re.compile(r"\d*,?\d*}")
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class QuickSearch:
     @classmethod
     def of(cls, pattern: str) -> QuickSearch:
         """Prepare a pattern; ``^`` and ``$`` are a line's ends."""
-        return cls(re.compile(pattern, re.MULTILINE), plain_text(pattern))
+        expression = re.compile(pattern, re.MULTILINE)
+        changed = expression.flags & (re.IGNORECASE | re.VERBOSE)
+        return cls(expression, "" if changed else plain_text(pattern))
 
     def first(self, text: str) -> re.Match[str] | None:
         """Return the first match in a text, or None."""
@@ -33,15 +37,20 @@ class QuickSearch:
 
 def plain_text(pattern: str) -> str:
     """Return the longest text that every match of a pattern holds, "" where none is certain."""
-    if pattern.startswith("(?i") or _splits(pattern):
+    try:
+        return "" if pattern.startswith("(?i") or _splits(pattern) else _longest(pattern)
+    except IndexError:  # brackets of a comment, which need not be closed
         return ""
+
+
+def _longest(pattern: str) -> str:
     runs, run, place = [], "", 0
     while place < len(pattern):
         match = PIECE.match(pattern, place)
         assert match is not None
         place = match.end()
         char = match["plain"] or (match["escaped"] or "a")
-        if match["plain"] or (match["escaped"] and not char.isalnum()):
+        if match["plain"] or (match["escaped"] and not char[0].isalnum()):
             run += char
             continue
         special = match["special"] or ""
@@ -49,7 +58,8 @@ def plain_text(pattern: str) -> str:
             place = _end_of(pattern, place, special)
         if special in {"*", "?", "{"}:
             run = run[:-1]
-            place = pattern.index("}", place) + 1 if special == "{" else place
+            counted = COUNT.match(pattern, place)  # else it is a brace like any other character
+            place = counted.end() if special == "{" and counted else place
         runs.append(run)
         run = ""
     longest = max([*runs, run], key=len)
