@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 OPENS = {"(": ")", "[": "]"}
 SHORTEST = 4  # characters: a shorter piece stands in every log
-PIECE = re.compile(r"\\(?P<escaped>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*}|\d{1,3}"
-                   r"|.)|(?P<plain>[^\\()\[\]{}|*+?.^$])|(?P<special>.)", re.DOTALL)
+PIECE = re.compile(r"\\(?P<escaped>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*}"
+                   r"|\d{1,3}|.)|(?P<plain>[^\\()\[\]{}|*+?.^$])|(?P<special>.)", re.DOTALL)
 COUNT = re.compile(r"\d*,?\d*}")
 
 
