@@ -84,5 +84,5 @@ def _from_helper(helper: str, name: str) -> Login | None:
                              check=False, timeout=HELPER_S)
         login = json.loads(answer.stdout)
         return Login(str(login["Username"]), str(login["Secret"]))
-    except (SparkyardError, ValueError, KeyError, TypeError, RecursionError):
+    except (SparkyardError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

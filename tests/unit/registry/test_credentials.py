@@ -63,3 +63,10 @@ def test_a_helper_is_asked(config: Path, monkeypatch: pytest.MonkeyPatch, where:
 
 def test_a_login_does_not_show_itself() -> None:
     assert "hunter22" not in repr(Login("me", "hunter22"))
+
+
+def test_a_helper_with_a_name_that_no_file_can_have_gives_no_login(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"credHelpers": {"r.example": "9" * 5000}}))
+    assert find_login(("r.example",)) is None
