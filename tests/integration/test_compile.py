@@ -1,0 +1,110 @@
+"""Real compiles by real nvcc in the locked toolchain: our kernels, judged by their code."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder.bases.state import read_bases
+from builder.binaries.gpu_code import read_gpu_code
+from builder.compile.compiler import ContainerCompiler
+from builder.engine.client import Engine
+from builder.errors import VerdictError
+from builder.gate.compiled import instructions
+from builder.matrix.cells import Cell
+from builder.store.content_store import Store
+from builder.wheels.order import Order, Rebuilt
+from builder.wheels.recipe import Recipe, load_recipe
+from builder.workspace import Workspace, open_workspace
+
+pytestmark = pytest.mark.engine
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "tests" / "fixtures" / "compiled_code" / "mma.cu"
+NVCC = ("mkdir -p $OUTPUT/small && HOST=$(ls /usr/bin/aarch64-linux-gnu-g++-12 2>/dev/null || "
+        "echo /usr/bin/g++-12) && nvcc -ccbin $HOST --target-directory sbsa-linux -O2 "
+        "-Xcompiler -fPIC -gencode arch=compute_{0},code=sm_{0} {1} -c mma.cu -o mma.o && "
+        # nvcc as the linker would write its own folder into the library.
+        "$HOST -shared -s mma.o -L/opt/cuda/targets/sbsa-linux/lib -lcudart "
+        "-o $OUTPUT/small/_C.so")
+
+
+@pytest.fixture(scope="module")
+def workspace() -> Workspace:
+    return open_workspace(ROOT / "matrix.toml")
+
+
+@pytest.fixture(scope="module")
+def compiler(workspace: Workspace) -> ContainerCompiler:
+    return ContainerCompiler(workspace, Engine.connect(), Store(workspace.cache))
+
+
+def cell_of(workspace: Workspace) -> Cell:
+    return next(cell for cell in workspace.cells if cell.id == "tf5")
+
+
+def order(workspace: Workspace, recipe: Recipe, source: Path, **changed: Any) -> Order:
+    cell = cell_of(workspace)
+    return Order(**{"key": "a" * 64, "cell": cell, "recipe": recipe, "version": "1.0",
+                    "targets": ("_C",), "source": source,
+                    "base": read_bases(workspace).committed["slim", "linux/arm64"]} | changed)
+
+
+def small(workspace: Workspace, folder: Path, arch: str, *macros: str) -> Order:
+    """Return the order of a small extension: our kernels, by the toolchain of vLLM's recipe."""
+    archive = folder / "small-1.0.tar.gz"
+    with gzip.GzipFile(archive, "wb", mtime=0) as stream, \
+            tarfile.open(fileobj=stream, mode="w") as tar:
+        data = SOURCE.read_bytes()
+        member = tarfile.TarInfo("small-1.0/mma.cu")
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+    vllm = load_recipe(ROOT / "wheels" / "vllm.toml")
+    flags = " ".join(f"-D{macro}" for macro in macros)
+    recipe = Recipe.model_validate({
+        "schema": 1, "package": "small", "gpu": "sm_121", "tag": "121a",
+        "sources": {"1.0": {"file": archive.name, "size": archive.stat().st_size,
+                            "sha256": hashlib.sha256(archive.read_bytes()).hexdigest()}},
+        "toolchain": vllm.toolchain.model_dump(),
+        "build": {"system": "command", "command": ["sh", "-ec", NVCC.format(arch, flags)]},
+        "targets": {"_C": {"files": ["small/_C.so"], "sources": ["*"], "architectures": ["12.0f"],
+                           "instructions": ["QMMA"], "cost": {
+                               "cpu_seconds": 5, "memory_gb": 1, "objects": 1, "where": "here"}}}})
+    return order(workspace, recipe, archive)
+
+
+def compiled(compiler: ContainerCompiler, asked: Order, folder: Path) -> Rebuilt:
+    folder.mkdir()
+    return compiler.compile(asked, folder)
+
+
+def test_our_kernels_are_compiled_twice_into_the_same_bytes(
+        workspace: Workspace, compiler: ContainerCompiler, tmp_path: Path) -> None:
+    asked = small(workspace, tmp_path, "120f", "FP4")
+    first = compiled(compiler, asked, tmp_path / "first")
+    assert first.provenance.mode in ("cross", "native")
+    codes = read_gpu_code(tmp_path / "first" / "small" / "_C.so")
+    assert instructions(codes, "sm_121") == {"QMMA": 1, "OMMA": 1}
+    assert compiled(compiler, asked, tmp_path / "second").files == first.files
+
+
+@pytest.mark.parametrize(("arch", "macro", "code"), [
+    ("120a", "FP4", "arch-exact-only"), ("121a", "GUARD_ONLY", "empty-kernels")])
+def test_code_that_cannot_run_is_refused(
+        workspace: Workspace, compiler: ContainerCompiler, tmp_path: Path, arch: str, macro: str,
+        code: str) -> None:
+    with pytest.raises(VerdictError, match="refused by the gate") as refused:
+        compiled(compiler, small(workspace, tmp_path, arch, macro), tmp_path / "output")
+    assert code in refused.value.what
+
+
+def test_an_error_of_the_compiler_is_named_and_the_log_is_kept(
+        workspace: Workspace, compiler: ContainerCompiler, tmp_path: Path) -> None:
+    with pytest.raises(VerdictError, match="this nvcc does not know compute_999") as failed:
+        compiled(compiler, small(workspace, tmp_path, "999"), tmp_path / "output")
+    assert "Unsupported gpu architecture" in Path(failed.value.where).read_text()
