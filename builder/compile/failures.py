@@ -25,6 +25,7 @@ AROUND = 3  # lines after the first one, in which the cause may stand
 UNKNOWN_STEP = "look at the log; the lines above are its first error"
 QUIET = re.compile(r"\bwarning\b|-Werror|note:", re.IGNORECASE)
 FAILED = re.compile(r"^(?:@?\[[^\]]*\] )?FAILED: (?:\[code=\d+\] )?(.*)")
+ATTEMPT = "ninja: Entering directory"
 MEMORY = "memory"
 
 
@@ -65,12 +66,14 @@ def remedies() -> tuple[Known, ...]:
 def first_error(lines: Iterable[str], known: Sequence[Known] | None = None) -> FirstError | None:
     """Return the first real error of a log; None where there is none.
 
-    A line names a failed object; the error is looked for from there on. A build that failed before
-    ninja, in CMake or a script, has no such line.
+    A line names a failed object; the error is looked for from there on, in the last attempt: what
+    was tried again with fewer jobs does not count. A build that failed before ninja, in CMake or a
+    script, has no such line.
     """
     text = [line.rstrip("\n") for line in lines]
     patterns = [(re.compile(each.pattern), each) for each in known or remedies()]
-    starts = [index for index, line in enumerate(text) if FAILED.match(line)]
+    last = max((index for index, line in enumerate(text) if line.startswith(ATTEMPT)), default=0)
+    starts = [index for index, line in enumerate(text) if index >= last and FAILED.match(line)]
     target = FAILED.match(text[starts[0]])[1].strip() if starts else ""  # type: ignore[index]
     begin = starts[0] if starts else 0
     end = starts[1] if len(starts) > 1 else len(text)

@@ -56,6 +56,18 @@ def test_the_first_error_of_forty_thousand_lines() -> None:
     assert found.line == 40_004
 
 
+def test_a_container_that_was_short_of_memory() -> None:
+    """As a container of 300 MB really printed it, with two jobs and then with one."""
+    attempt = ["ninja: Entering directory `/build'\n"]
+    killed = ["FAILED: [code=137] x.dir/b.cu.o \n", COMMAND + "\n", "Killed\n", *ECHO]
+    found = first_error([*attempt, *killed, *attempt, *killed])
+    assert found is not None
+    assert (found.kind, found.target, found.line) == ("memory", "x.dir/b.cu.o", 8)
+    other = first_error([*attempt, *killed, *attempt, *log("b.cu(1): error: no")])
+    assert other is not None
+    assert other.kind == "compiler"
+
+
 def test_what_no_entry_names_is_shown_as_it_is() -> None:
     found = first_error(log("internal: the frobnicator broke"))
     assert found is not None
