@@ -62,7 +62,7 @@ def test_a_container_that_was_short_of_memory() -> None:
     killed = ["FAILED: [code=137] x.dir/b.cu.o \n", COMMAND + "\n", "Killed\n", *ECHO]
     found = first_error([*attempt, *killed, *attempt, *killed])
     assert found is not None
-    assert (found.kind, found.target, found.line) == ("memory", "x.dir/b.cu.o", 8)
+    assert (found.kind, found.target, found.line) == ("memory", "x.dir/b.cu.o", 9)
     other = first_error([*attempt, *killed, *attempt, *log("b.cu(1): error: no")])
     assert other is not None
     assert other.kind == "compiler"
