@@ -1,4 +1,8 @@
-"""Real compiles by real nvcc in the locked toolchain: our kernels, judged by their code."""
+"""Real compiles by real nvcc in the locked toolchain: ours, judged by its code, and one of vLLM's.
+
+The whole of vLLM's ``_C_stable_libtorch`` takes eleven minutes of processor time; one object of it
+keeps the path alive here.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ import pytest
 
 from builder.bases.state import read_bases
 from builder.binaries.gpu_code import read_gpu_code
-from builder.compile.compiler import ContainerCompiler
+from builder.compile.compiler import ContainerCompiler, Objects
 from builder.engine.client import Engine
 from builder.errors import VerdictError
 from builder.gate.compiled import instructions
+from builder.locking.lock import load_for
 from builder.matrix.cells import Cell
 from builder.store.content_store import Store
 from builder.wheels.order import Order, Rebuilt
 from builder.wheels.recipe import Recipe, load_recipe
+from builder.wheels.sources import external_archives, fetch_files, source_archive
 from builder.workspace import Workspace, open_workspace
 
 pytestmark = pytest.mark.engine
@@ -108,3 +114,27 @@ def test_an_error_of_the_compiler_is_named_and_the_log_is_kept(
     with pytest.raises(VerdictError, match="this nvcc does not know compute_999") as failed:
         compiled(compiler, small(workspace, tmp_path, "999"), tmp_path / "output")
     assert "Unsupported gpu architecture" in Path(failed.value.where).read_text()
+
+
+def vllm_object(workspace: Workspace, compiler: ContainerCompiler, folder: Path) -> Objects:
+    cell, store = cell_of(workspace), Store(workspace.cache)
+    recipe = load_recipe(ROOT / "wheels" / "vllm.toml")
+    torch = load_for(cell, workspace.locks).wheel("torch")
+    assert torch
+    archive, external = source_archive(recipe, "0.20.2"), external_archives(recipe)
+    paths = fetch_files(cell.id, [archive, torch, *external.values()], store, cell.indexes)
+    asked = order(workspace, recipe, paths[archive], version="0.20.2",
+                  targets=("_C_stable_libtorch",), torch=(torch, paths[torch]),
+                  external={name: paths[each] for name, each in external.items()})
+    return compiler.objects(asked, ["csrc/libtorch_stable/permute_cols.cu"], folder)
+
+
+def test_an_object_of_vllm_is_compiled_for_the_family(
+        workspace: Workspace, compiler: ContainerCompiler, tmp_path: Path) -> None:
+    made = vllm_object(workspace, compiler, tmp_path)
+    (object_file,) = tmp_path.glob("*permute_cols.cu.o")
+    assert {code.name for code in read_gpu_code(object_file)} == {"sm_120"}
+    (one,) = made.result.made
+    assert one.status == 0
+    assert one.peak_memory > 1 << 20
+    assert made.result.cache_hits + made.result.cache_misses >= 1
