@@ -9,12 +9,13 @@ import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from builder import console, limits
+from builder.diagnosis.packed import GZIP_MAGIC, unpacked
 from builder.errors import UsageError
 
 END_BYTES = 8_000_000  # of a log's beginning and of its end: a boot with all its tracebacks is 1 MB
@@ -46,6 +47,8 @@ class LogText:
 def read_log(name: str) -> LogText:
     """Read a file, standard input (``-``) or a shell's ``<(…)``; of a very long one both ends.
 
+    What is packed by gzip is unpacked.
+
     Raises UsageError for what cannot be read, is empty, or holds binary data.
     """
     try:
@@ -73,6 +76,10 @@ def _read_path(path: Path) -> tuple[bytes, int, str]:
     with os.fdopen(descriptor, "rb") as stream:
         if stat.S_ISFIFO(mode):
             return _read_stream(stream, str(path))
+        if stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+            stream.seek(0)
+            return _two_ends(unpacked(iter(lambda: stream.read(CHUNK_BYTES), b"")))
+        stream.seek(0)
         size = os.fstat(descriptor).st_size
         if size <= 2 * END_BYTES:
             return stream.read(2 * END_BYTES), 0, ""
@@ -90,12 +97,16 @@ def _is_of_a_shell(path: Path) -> bool:
 
 
 def _read_stream(stream: BinaryIO, name: str) -> tuple[bytes, int, str]:
-    """Read what comes until its end, ``LOG_BYTES`` or ``PAGE_S``; keep its two ends."""
     console.info(f"reading {name}, for {limits.PAGE_S:g} s at most …")
+    return _two_ends(unpacked(_chunks(stream, limits.PAGE_S)))
+
+
+def _two_ends(chunks: Iterable[bytes | None]) -> tuple[bytes, int, str]:
+    """Read what comes until its end, ``LOG_BYTES`` or None; keep its two ends."""
     begin, end = bytearray(), deque[bytes]()
     total = kept = 0
     cut_off = ""
-    for chunk in _chunks(stream, limits.PAGE_S):
+    for chunk in chunks:
         if chunk is None:
             cut_off = f"it did not end within {limits.PAGE_S:.0f} s"
             break
@@ -104,7 +115,7 @@ def _read_stream(stream: BinaryIO, name: str) -> tuple[bytes, int, str]:
         begin += head
         end.append(chunk[len(head):])
         kept += len(chunk) - len(head)
-        while kept - len(end[0]) >= END_BYTES:
+        while end and kept - len(end[0]) >= END_BYTES:
             kept -= len(end.popleft())
         if total > limits.LOG_BYTES:
             cut_off = f"it is longer than {limits.LOG_BYTES // limits.MB} MB"

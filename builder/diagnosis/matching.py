@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from builder.diagnosis.models import HINT, Catalogue, Diagnosis, HarmlessLine, KnownIssue
+from builder.diagnosis.models import ECHO, HINT, Catalogue, Diagnosis, HarmlessLine, KnownIssue
 from builder.diagnosis.quick import QuickSearch
 from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
@@ -34,7 +34,9 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     for one in sorted(found, key=lambda one: (one.rank, one.place)):
         if not (one.diagnosis.issue.general and _explained(one, shown)):
             shown.append(one)
-    return tuple(one.diagnosis for one in shown)
+    cause = next((one.diagnosis for one in shown if one.diagnosis.claimed and one.rank < ECHO), None)
+    return tuple(one.diagnosis.after(cause) if cause and one.rank == ECHO else one.diagnosis
+                 for one in shown)
 
 
 def _not_too_often(lines: Iterable[str]) -> Iterator[str]:

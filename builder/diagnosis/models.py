@@ -155,6 +155,12 @@ class Diagnosis(Frozen):
         """Say whether this is named as the failure, not only as something that looks like it."""
         return not self.ruled_out
 
+    def after(self, cause: Diagnosis) -> Diagnosis:
+        """Return it as what follows from a cause: where to look is known, guesses are not shown."""
+        pointer = f"see {cause.issue.name}: this follows from it"
+        issue = self.issue.model_copy(update={"shown_by": "", "or_else": (), "remedy": pointer})
+        return self.model_copy(update={"issue": issue})
+
     def failure(self) -> KnownFailure:
         """Return it as a record keeps it."""
         issue = self.issue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 from pathlib import Path
@@ -30,6 +31,28 @@ def test_a_long_file_is_read_at_both_ends(tmp_path: Path, size: int,
     assert read.skipped == size - 40
     assert read.lines[0].startswith("begin")
     assert read.lines[-1].endswith("end")
+
+
+def test_a_packed_log_is_unpacked_from_a_file_and_from_a_stream(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = gzip.compress(b"INFO one\nERROR two\n")
+    (tmp_path / "server.log.1.gz").write_bytes(raw)
+    assert read_log(str(tmp_path / "server.log.1.gz")).lines == ("INFO one", "ERROR two")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert read_log("-").lines == ("INFO one", "ERROR two")
+
+
+def test_a_packed_log_is_read_at_both_ends_and_within_limits(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LOG_BYTES", 5 * limits.MB)
+    monkeypatch.setattr(log_file, "END_BYTES", 100)
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"begin\n" + b"x" * 9 * limits.MB))
+    read = read_log(str(tmp_path / "x.gz"))
+    assert read.lines[0] == "begin"
+    assert read.cut_off == "it is longer than 5 MB"
+    (tmp_path / "y.gz").write_bytes(gzip.compress(b"a\0b"))
+    with pytest.raises(UsageError, match="binary data"):
+        read_log(str(tmp_path / "y.gz"))
 
 
 def test_a_stream_is_read_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -307,6 +307,17 @@ def test_the_cause_stands_before_what_follows_from_it() -> None:
         "undefined-symbol", "engine-dead", "extension-not-loaded"]
 
 
+def test_what_follows_from_a_named_cause_guesses_no_causes() -> None:
+    echo = "ERROR EngineDeadError: EngineCore encountered an issue."
+    alone, = diagnose([echo], ISSUES)
+    assert alone.issue.or_else
+    assert "docker logs" in alone.issue.remedy
+    cause, behind = diagnose([echo, "torch.OutOfMemoryError: CUDA out of memory."], ISSUES)
+    assert (cause.issue.name, behind.issue.name) == ("not-enough-memory", "engine-dead")
+    assert behind.issue.or_else == ()
+    assert "see not-enough-memory" in str(behind)
+
+
 def test_a_line_that_comes_a_thousand_times_hides_nothing() -> None:
     noise = [f'INFO: 172.17.0.1:{n} - "GET /health HTTP/1.1" 200 OK' for n in range(1000)]
     error = "ERROR CUDA out of memory"
