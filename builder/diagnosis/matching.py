@@ -34,7 +34,8 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     for one in sorted(found, key=lambda one: (one.rank, one.place)):
         if not (one.diagnosis.issue.general and _explained(one, shown)):
             shown.append(one)
-    cause = next((one.diagnosis for one in shown if one.diagnosis.claimed and one.rank < ECHO), None)
+    causes = (one.diagnosis for one in shown if one.diagnosis.claimed and one.rank < ECHO)
+    cause = next(causes, None)
     return tuple(one.diagnosis.after(cause) if cause and one.rank == ECHO else one.diagnosis
                  for one in shown)
 
