@@ -14,6 +14,9 @@ from builder.diagnosis.versions import versions_in
 from builder.errors import UsageError
 from builder.text import redact, visible
 
+#: What an issue's ``until`` and a reader's questions are mostly about, if the log names it.
+SHOWN = ("vllm", "torch", "triton", "transformers", "flashinfer-python")
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
@@ -52,12 +55,16 @@ def _diagnose(name: str, *, as_json: bool) -> int:
         raise UsageError(f"this does not look like a log: none of its {len(log.lines)} lines does",
                          where=name, next_step=NEXT_STEP)
     _warn(log)
+    versions = versions_in(log.lines)
     if as_json:
-        console.document({"lines": len(log.lines), "versions": versions_in(log.lines),
+        console.document({"lines": len(log.lines), "versions": versions,
                           "issues": [_entry(item) for item in shown]})
     else:
         console.out("\n".join(redact(visible(str(item))) for item in shown)
                     or f"no known failure in {len(log.lines)} lines")
+        named = ", ".join(f"{name} {versions[name]}" for name in SHOWN if name in versions)
+        if named:
+            console.out(f"versions in the log: {redact(visible(named))}")
     return 1 if any(item.claimed for item in shown) else 0
 
 

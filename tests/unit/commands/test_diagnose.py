@@ -106,3 +106,14 @@ def test_names_are_explained_and_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert "logits-nan" in capsys.readouterr().out
     assert cli.run(["diagnose", "--explain", "F99"]) == 2
     assert cli.run(["diagnose"]) == 2
+
+
+def test_versions_that_the_log_names_are_shown(tmp_path: Path,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader compares them with "until"; a list of all packages would not help."""
+    log = tmp_path / "server.log"
+    log.write_text("INFO Initializing a V1 LLM engine (v0.24.0) with config\n"
+                   "[pip3] torch==2.11.0\n[pip3] transformers==5.13.0\n[pip3] numpy==2.1.0\n")
+    assert cli.run(["diagnose", str(log)]) == 0
+    assert "versions in the log: vllm 0.24.0, torch 2.11.0, transformers 5.13.0\n" in (
+        capsys.readouterr().out)
