@@ -21,8 +21,9 @@ SCALED = {f"{TEXT}.layers.{layer}.post_{part}_layernorm.weight"
           for layer in range(4) for part in ("attention", "feedforward")}
 CHAINED = {f"{TEXT}.embed_tokens.weight", "lm_head.weight", f"{TEXT}.norm.weight", *SCALED}
 CHANGED = {"bangs": CHAINED, "loops": CHAINED, "nan": {f"{TEXT}.norm.weight"},
-           "thoughtless": set(), "leaky": set()}
-FILE = {"thoughtless": "chat_template.jinja", "leaky": "tokenizer.json"}
+           "blind": {"model.embed_vision.embedding_projection.weight"}}
+FILE = {"thoughtless": "chat_template.jinja", "leaky": "tokenizer.json",
+        "unscaled": "processor_config.json", "oversized": "processor_config.json"}
 
 
 def test_the_healthy_one_has_the_same_output_layer_as_a_tensor_of_its_own(tmp_path: Path) -> None:
@@ -41,6 +42,6 @@ def test_a_fault_changes_what_it_says(tmp_path: Path, fault: str) -> None:
     before, after = read_tensors(good), read_tensors(bad)
     assert {name: shape for name, (shape, _) in before.items()} == {
         name: shape for name, (shape, _) in after.items()}
-    assert {name for name in before if before[name] != after[name]} == CHANGED[fault]
+    assert {name for name in before if before[name] != after[name]} == CHANGED.get(fault, set())
     files = {name for name in FILES if (good / name).read_bytes() != (bad / name).read_bytes()}
     assert files == ({FILE[fault]} if fault in FILE else {"model.safetensors"})
