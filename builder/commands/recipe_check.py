@@ -81,7 +81,8 @@ def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
     if args.json:
         console.document([_document(one) for one in judged])
     else:
-        console.out("\n".join(line for one in judged for line in _verdict(one)))
+        console.out("\n".join([*(line for one in judged for line in _verdict(one)),
+                               *_missing(judged)]))
     return int(any(one.errors for one in judged))
 
 
@@ -111,6 +112,7 @@ def _document(one: Judged) -> dict[str, Any]:
     return {"recipe": one.recipe.name, "cell": one.cell.id,
             "findings": [finding.model_dump(mode="json") for finding in one.findings],
             "memory": memory and {
+                "basis": memory.basis or "read from the sources of vLLM",
                 "weights_gib": round(memory.weights / GIB, 3),
                 "share_gib": round(memory.share / GIB, 3),
                 "kv_cache_gib": round(memory.cache / GIB, 3), "kv_cache_tokens": memory.tokens,
@@ -120,14 +122,39 @@ def _document(one: Judged) -> dict[str, Any]:
 
 
 def _verdict(one: Judged) -> Iterator[str]:
+    said = [finding for finding in one.findings if not finding.missing]
+    errors = sum(finding.severity is Severity.ERROR for finding in said)
     counts = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in (
-        (one.errors, "error"), (len(one.findings) - one.errors, "warning")) if count]
-    yield f"{one.recipe.name} on {one.cell.id}: {', '.join(counts) or 'good'}"
-    for finding in one.findings:
+        (errors, "error"), (len(said) - errors, "warning")) if count]
+    whole = len(said) == len(one.findings)
+    verdict = counts or (["good"] if whole else [])
+    yield f"{one.recipe.name} on {one.cell.id}: " + ", ".join(
+        [*verdict, *([] if whole else ["not checked whole"])])
+    for finding in said:
         yield f"  {finding.severity} ({finding.check}): {finding.what}"
         yield from (f"    {line}" for line in (finding.next_step, finding.link) if line)
     if one.memory:
-        yield f"  memory, estimated: {summary(one.memory)}"
+        basis = f" {one.memory.basis}" if one.memory.basis else ""
+        yield f"  memory, estimated{basis}: {summary(one.memory)}"
+
+
+def _missing(judged: Sequence[Judged]) -> Iterator[str]:
+    """Say once, for all recipes, what was not checked and what to run first."""
+    cells: dict[str, set[str]] = {}
+    found = [finding.missing for one in judged for finding in one.findings if finding.missing]
+    for verb, cell in found:
+        cells.setdefault(verb, set()).add(cell)
+    if not found:
+        return
+    yield (f"{_many(len(found))} not checked whole: flags, environment and log patterns are "
+           "read from the locked wheel of vLLM")
+    for verb, names in sorted(cells.items()):
+        what = "the cache lacks the wheel of" if verb == "fetch" else "there is no good lock of"
+        yield f"  {what} {', '.join(sorted(names))}: run {command(verb, *sorted(names))}"
+
+
+def _many(count: int) -> str:
+    return "1 recipe was" if count == 1 else f"{count} recipes were"
 
 
 def recipe_cell(workspace: Workspace, recipe: Recipe, wanted: str | None

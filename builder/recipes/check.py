@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import Field
+
 from builder.errors import LockError, UsageError, command
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell
@@ -29,13 +31,17 @@ SERVER = ("uvicorn", "starlette", "fastapi")  # these also write into the server
 
 
 class Finding(Frozen):
-    """One thing that is wrong with a recipe, or could not be checked."""
+    """One thing that is wrong with a recipe, or could not be checked.
+
+    ``missing`` are a verb and a cell: run, they make what the check could not read.
+    """
 
     check: str
     severity: Severity
     what: str
     next_step: str = ""
     link: str = ""
+    missing: tuple[str, str] | None = Field(default=None, exclude=True)
 
 
 class Vllms:
@@ -103,6 +109,7 @@ def _unchecked(cell: Cell, lock: Lock | None, wheel: LockedWheel | None) -> Find
                   (f"the lock of {cell.id} has no vLLM", "lock") if wheel is None else
                   (f"{wheel.file} is not in the cache", "fetch"))
     return Finding(check="wheel", severity=Severity.ERROR, next_step=command(verb, cell.id),
+                   missing=(verb, cell.id),
                    what=f"{what}: flags, environment and log patterns were not checked")
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from builder import specifiers
 from builder.recipes.kv_cache import LayerKind, Pool, divide
 from builder.recipes.model_facts import FULL, SLIDING, ModelFacts, Shape
 from builder.recipes.rules import command_line, number
@@ -27,6 +28,8 @@ LARGE_GIB = 70  # from here on vLLM takes larger batches by default, but on an A
 # (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#204).
 STAGES_A_FILE = ("fastsafetensors",)
 BUFFER_BYTES = {"instanttensor": 4.4 * GIB}
+COUNTED_BLOCKS = "<0.20.2"  # compared in the sources of 0.19.0, 0.20.2 and 0.32.0
+OVERLAPS = ">=0.21"  # 0.20.2 does not, 0.32.0 does; the first is not known
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,22 @@ class Rules:
     """How a version of vLLM counts; ``builder.recipes.memory_check`` reads it from its sources.
 
     ``counts_blocks``: the size in tokens leaves out what a request takes. ``overlaps``: batches
-    run two at a time, and a window keeps the tokens of both.
+    run two at a time, and a window keeps the tokens of both. ``basis`` is empty where the sources
+    were read, else it says what stands for them.
     """
 
     counts_blocks: bool = False
     overlaps: bool = True
+    basis: str = ""
+
+
+def rules_of(version: str) -> Rules:
+    """Return how a version of vLLM counts; an unknown one counts as the newest that is known."""
+    if not specifiers.is_exact(version):
+        return Rules(basis="as vLLM 0.32.0 counts (the cell's version is not known)")
+    return Rules(counts_blocks=specifiers.allows(COUNTED_BLOCKS, version),
+                 overlaps=specifiers.allows(OVERLAPS, version),
+                 basis=f"as vLLM {version} counts (by its version; its sources were not read)")
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,7 @@ class Estimate:
     length: int
     pool: Pool
     limit: int
+    basis: str = ""  # of the rules
 
     @property
     def tokens(self) -> int:
@@ -162,7 +177,7 @@ def estimate(facts: ModelFacts, wanted: Settings, machine: Machine, rules: Rules
         weights=weights, share=share, cache=cache, pool=pool,
         peak=max(weights, (before + extra) / split) + staged,
         length=min(wanted.length or shape.max_position_embeddings, shape.max_position_embeddings),
-        limit=shape.max_position_embeddings)
+        limit=shape.max_position_embeddings, basis=rules.basis)
 
 
 def loaded_bytes(facts: ModelFacts, wanted: Settings) -> float:

@@ -12,6 +12,7 @@ from builder.errors import UsageError
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.recipes.check import Finding, Vllms, vllm_wheel
+from builder.recipes.compatibility import installed
 from builder.recipes.log import LogFigure
 from builder.recipes.memory import (
     CPU,
@@ -21,6 +22,7 @@ from builder.recipes.memory import (
     Machine,
     Rules,
     estimate,
+    rules_of,
     settings,
 )
 from builder.recipes.model_facts import FOLDER, ModelFacts, facts_of, facts_path, folder_facts
@@ -39,11 +41,11 @@ PARTS: Mapping[str, Callable[[Estimate], float]] = {
     "Maximum concurrency": lambda found: found.concurrency}
 
 
-def rules_in(sources: WheelSources | None) -> Rules:
-    """Read from a vLLM's sources how it counts; those of a new one where they are not there."""
+def rules_in(sources: WheelSources | None, version: str) -> Rules:
+    """Read from a vLLM's sources how it counts; where they are not there, its version says it."""
     texts = sources.texts if sources else {}
     if UTILS not in texts or SPECS not in texts:
-        return Rules()
+        return rules_of(version)
     return Rules(counts_blocks="// len(kv_cache_config.kv_cache_groups)" in texts[UTILS],
                  overlaps="max_in_flight_tokens" in texts[SPECS])
 
@@ -75,8 +77,9 @@ def check_memory(root: Path, recipe: Recipe, cell: Cell, lock: Lock | None, vllm
         return None, [_unknown(f"nothing is known of the size of {recipe.model.name}",
                                f"write {FOLDER}/{place}, as docs/recipes.md says")]
     drafter = facts_of(root, wanted.drafter) if wanted.drafter else None
-    wheel = vllm_wheel(lock) if lock else None
-    found = estimate(facts, wanted, machine, rules_in(vllms.sources(wheel)), drafter)
+    sources = vllms.sources(vllm_wheel(lock) if lock else None)
+    rules = rules_in(sources, installed(cell, lock).get("vllm", ""))
+    found = estimate(facts, wanted, machine, rules, drafter)
     findings = [*_fits(found, machine), *_loads(found, machine), *_figures(found, recipe, cell)]
     if wanted.drafter and drafter is None:
         findings.append(_unknown(f"nothing is known of the size of the drafter {wanted.drafter}"))

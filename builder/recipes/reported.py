@@ -9,16 +9,13 @@ from typing import Annotated
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from builder import specifiers
 from builder.config_file import read_toml
 from builder.errors import UsageError
 from builder.model import Frozen, Link
-from builder.recipes.memory import CPU, GIB, Estimate, Machine, Rules, estimate, settings
+from builder.recipes.memory import CPU, GIB, Estimate, Machine, Rules, estimate, rules_of, settings
 from builder.recipes.model_facts import ModelFacts, facts_of, folder_facts
 
 ROWS = Path(__file__).with_name("reported.toml")
-COUNTED_BLOCKS = "<0.20.2"  # compared in the sources of 0.19.0, 0.20.2 and 0.32.0
-OVERLAPS = ">=0.21"  # 0.20.2 does not, 0.32.0 does; the first is not known
 
 
 class Row(Frozen):
@@ -54,8 +51,7 @@ class Row(Frozen):
     @property
     def rules(self) -> Rules:
         """Return how the row's version of vLLM counts."""
-        return Rules(counts_blocks=specifiers.allows(COUNTED_BLOCKS, self.vllm),
-                     overlaps=specifiers.allows(OVERLAPS, self.vllm))
+        return rules_of(self.vllm)
 
 
 class _Rows(Frozen):

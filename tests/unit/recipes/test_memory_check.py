@@ -150,6 +150,23 @@ def sources(tmp_path: Path, utils: str, specs: str) -> WheelSources:
 
 def test_how_a_vllm_counts_is_read_from_its_sources(tmp_path: Path) -> None:
     old = sources(tmp_path, "n // len(kv_cache_config.kv_cache_groups)", "")
-    assert rules_in(old) == Rules(counts_blocks=True, overlaps=False)
-    assert rules_in(sources(tmp_path, "", "max_in_flight_tokens")) == Rules()
-    assert rules_in(None) == Rules()
+    assert rules_in(old, "9.9") == Rules(counts_blocks=True, overlaps=False)
+    assert rules_in(sources(tmp_path, "", "max_in_flight_tokens"), "0.1") == Rules()
+
+
+@pytest.mark.parametrize(("version", "counts_blocks", "overlaps"), [
+    ("0.19.0", True, False), ("0.20.2", False, False), ("0.32.0", False, True)])
+def test_without_sources_the_version_says_how_it_counts(
+        version: str, counts_blocks: bool, overlaps: bool, tmp_path: Path) -> None:
+    assert rules_in(None, version) == Rules(
+        counts_blocks=counts_blocks, overlaps=overlaps,
+        basis=f"as vLLM {version} counts (by its version; its sources were not read)")
+    path = tmp_path / "vllm-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("vllm/elsewhere.py", "")
+    assert rules_in(WheelSources(path), version) == rules_in(None, version)
+
+
+def test_an_unknown_version_counts_as_the_newest_and_says_so() -> None:
+    assert rules_in(None, "") == Rules(
+        basis="as vLLM 0.32.0 counts (the cell's version is not known)")
