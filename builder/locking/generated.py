@@ -37,7 +37,7 @@ def read_generated(path: Path, what: str, next_step: str) -> dict[str, Any] | No
     except FileNotFoundError:
         return None
     except UsageError as error:
-        raise LockError(error.what, where=str(path), next_step=next_step) from error
+        raise DamagedLockError(error.what, where=str(path), next_step=next_step) from error
     except RecursionError as error:
         raise damaged(what, ["nested too deeply"], path, next_step) from error
     except (ValueError, OSError) as error:

@@ -34,6 +34,7 @@ from builder.matrix.promotion import Promotion, Retention
 from builder.model import Frozen
 
 PACKAGES = {"torch": "torch", "flashinfer": "flashinfer-python", "transformers": "transformers"}
+MOST_SHOWN = 30  # cells in one message
 
 
 class Cell(Frozen):
@@ -148,9 +149,18 @@ def select(cells: Sequence[Cell], patterns: Sequence[str],
         if not found:
             asked = "".join(f" --{axis} {value}" for axis, value in (axes or {}).items())
             raise UsageError(f'no cell matches "{pattern}"{asked}', where="command line",
-                             next_step=suggestion(pattern, [cell.id for cell in cells]))
+                             next_step=_near(pattern, [cell.id for cell in cells]))
         chosen.update((cell.id, cell) for cell in found)
     return tuple(chosen.values())
+
+
+def _near(pattern: str, ids: Sequence[str]) -> str:
+    """Return the cell that was probably meant, and always which ones there are."""
+    shown = ", ".join(sorted(ids)[:MOST_SHOWN])
+    more = f" and {len(ids) - MOST_SHOWN} more" if len(ids) > MOST_SHOWN else ""
+    guess = suggestion(pattern, ids) if ids else ""
+    first = f"{guess}; " if guess.startswith("perhaps") else ""
+    return f"{first}the cells are {shown}{more}" if ids else "name an image in the matrix"
 
 
 def _choices(image: Image) -> Iterator[dict[str, str]]:

@@ -136,6 +136,11 @@ def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
     if image.get("lean") and image.get("gpu") is None:
         yield Problem(dotted((*here, "lean")), "a lean image leaves out what its GPU cannot run, "
                       "and no gpu is named", "name the gpu, or drop lean")
+    if any(isinstance(item, dict) and item.get("override") for item in as_values(
+            image.get("vllm"))):
+        yield Problem(dotted((*here, "vllm")), "override has no meaning for vllm: no other package "
+                      "says which vllm it wants", "drop override; it is for torch, flashinfer and "
+                      "transformers")
     for axis in AXES:
         slugs = _slugs(image, axis) or []
         for slug in sorted(slug for slug, count in Counter(slugs).items() if count > 1):

@@ -63,6 +63,12 @@ def test_a_damaged_lock_is_called_so_and_names_its_fault(tmp_path: Path) -> None
     assert "wheels.0.size" in found.why
 
 
+def test_a_lock_that_is_a_folder_is_damaged_and_not_stale(tmp_path: Path) -> None:
+    (tmp_path / "locks" / "cpu.toml").mkdir(parents=True)
+    found = plan(tmp_path, CELLS["cpu"])
+    assert (found.state, found.why) == (LockState.DAMAGED, "a lock must be a regular file")
+
+
 def test_a_blocked_cell_is_refused_with_its_link(tmp_path: Path) -> None:
     raw = small()
     raw["blocked"] = [{"vllm": "0.32.0", "reason": "broken", "link": "https://example.org/1"}]

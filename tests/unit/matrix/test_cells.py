@@ -99,7 +99,17 @@ def test_selection_by_glob_and_by_axis() -> None:
 def test_a_pattern_without_match_gets_a_suggestion() -> None:
     with pytest.raises(UsageError, match="no cell matches") as caught:
         select(list(cells().values()), ["tf6"])
-    assert 'perhaps you meant "tf5"' in caught.value.next_step
+    assert caught.value.next_step == (
+        'perhaps you meant "tf5"; the cells are cpu, tf5, tf5-0.21.0, tf5-slim, tf5-slim-0.21.0')
+
+
+def test_a_pattern_that_is_near_to_nothing_gets_the_cells_and_no_endless_list() -> None:
+    raw = small()
+    raw["images"]["cpu"]["vllm"] = [f"0.32.{number}" for number in range(100)]
+    with pytest.raises(UsageError) as caught:
+        select(expand(parse_matrix(raw)), ["nope"])
+    assert caught.value.next_step.startswith("the cells are cpu, cpu-0.32.1, ")
+    assert caught.value.next_step.endswith(" and 74 more")
 
 
 def test_the_processor_is_the_one_of_the_platform() -> None:

@@ -57,6 +57,14 @@ def test_each_wrong_choice_is_at_its_key(change: dict[str, Any], where: str) -> 
     assert where in places(raw)
 
 
+def test_an_override_of_vllm_itself_is_refused_and_of_another_axis_is_not() -> None:
+    raw = small()
+    raw["images"]["tf5"]["torch"] = {"spec": "2.11.0", "override": True}
+    assert places(raw) == {}
+    raw["images"]["tf5"]["vllm"] = ["0.21.0", {"spec": "0.20.2", "override": True}]
+    assert "override has no meaning for vllm" in places(raw)["images.tf5.vllm"]
+
+
 def test_a_gpu_image_is_promoted_on_records_of_that_gpu_alone() -> None:
     raw = small()
     raw["images"]["tf5"]["promote"] = {"level": "2", "hardware": ["gb10", "cpu"]}
