@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from builder.bases.facts import at_hand, committed, read_file_system
 from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
-from builder.errors import UsageError
+from builder.errors import UsageError, command
 from builder.files import refuse_output
 from builder.gate import closures
 from builder.gate.explain import explain
@@ -100,19 +100,46 @@ def _cells(workspace: Workspace, options: argparse.Namespace) -> Sequence[Cell]:
     cells = cells_on(workspace.cells, options.cells, base)
     if options.cells:
         return cells
-    fetched = [cell for cell in cells if _is_fetched(workspace, cell)]
-    console.info(f"judging the {len(fetched)} of {len(cells)} cells whose wheels are fetched; name "
-                 "a cell to fetch its wheels too")
+    obstacles = {cell.id: _obstacle(workspace, cell) for cell in cells}
+    fetched = [cell for cell in cells if not obstacles[cell.id]]
+    others = _by_obstacle(obstacles)
+    if not fetched:
+        raise UsageError(f"no cell was judged, as none has its wheels at hand{others}",
+                         where="command line", next_step=_fetch_step(obstacles))
+    console.info(f"judging the {len(fetched)} of {len(cells)} cells whose wheels are fetched"
+                 f"{others}")
+    if others:
+        console.info(_fetch_step(obstacles))
     return fetched
 
 
-def _is_fetched(workspace: Workspace, cell: Cell) -> bool:
-    """Say whether a cell is locked, may be built, and has all its wheels in the store."""
-    if cell.blocked or not lock_path(workspace.locks, cell).exists():
-        return False
+def _obstacle(workspace: Workspace, cell: Cell) -> str:
+    """Say why a cell cannot be judged with what is at hand; nothing where it can."""
+    if cell.blocked:
+        return "blocked"
+    if not lock_path(workspace.locks, cell).exists():
+        return "not locked"
     store = Store(workspace.cache)
-    return all(store.wheel_path(wheel).exists()
-               for wheel in load_for(cell, workspace.locks).wheels)
+    wheels = load_for(cell, workspace.locks).wheels
+    return "" if all(store.wheel_path(wheel).exists() for wheel in wheels) else "not fetched"
+
+
+def _by_obstacle(obstacles: Mapping[str, str]) -> str:
+    """Name the cells that are not judged, a line for each reason."""
+    lines = []
+    for reason in sorted(set(obstacles.values()) - {""}):
+        cells = [cell for cell, found in obstacles.items() if found == reason]
+        lines.append(f"\n  {reason}: {', '.join(cells)}")
+    return "; not judged:" + "".join(lines) if lines else ""
+
+
+def _fetch_step(obstacles: Mapping[str, str]) -> str:
+    """Say how cells are judged whose wheels are not at hand."""
+    example = next((cell for cell, found in obstacles.items() if found == "not fetched"), None)
+    if example is None:
+        return f"{command('plan')} shows what the cells lack"
+    return (f"name the cells to judge, and their wheels are fetched: {command('gate', example)}; "
+            f"{command('plan')} shows how much that is")
 
 
 def _gate(workspace: Workspace, bases: Bases, cell: Cell, base: str | None) -> GateReport:

@@ -106,3 +106,39 @@ def test_an_image_of_ours_with_a_stale_lock_is_refused_before_it_is_read(
     monkeypatch.setattr(gate, "read_file_system", read)
     assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "gate", "--image", "x"]) == 3
     assert "has changed" in capsys.readouterr().err
+
+
+def test_a_run_without_a_cell_that_can_judge_nothing_is_no_success(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    sarif = tmp_path / "x.sarif"
+    assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "gate", "--json",
+                    "--sarif", str(sarif)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no cell was judged" in err
+    assert "\n  not fetched: tf5, " in err
+    assert "\n  not locked: " in err
+    assert "next:  name the cells to judge, and their wheels are fetched: `./nox -s gate -- tf5`" \
+        in err
+    assert not sarif.exists()
+
+
+def test_a_run_without_a_cell_names_those_that_it_leaves_out(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    """One cell whose wheels are there is judged; of each other cell it says why it is not."""
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(gate, "_obstacle", lambda _, cell: (
+        "" if cell.id == "cpu" else "blocked" if cell.id == "tf5" else "not fetched"))
+    judged: list[str] = []
+    report = SimpleNamespace(errors=(), cell="cpu")
+    monkeypatch.setattr(gate, "_gate", lambda w, b, cell, base: judged.append(cell.id) or report)
+    monkeypatch.setattr(gate.report_gate, "show", lambda _: None)
+    assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "gate"]) == 0
+    said = capsys.readouterr().err
+    assert judged == ["cpu"]
+    assert "judging the 1 of 14 cells whose wheels are fetched; not judged:\n  blocked: tf5\n" \
+        in said
+    assert "gate -- tf5-cuda" in said
