@@ -11,11 +11,12 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from builder import console
 from builder.crash_report import as_error
-from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError
+from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError, UsageError
 
 COMMANDS = (
     "doctor",
@@ -87,6 +88,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _execute(arguments: Sequence[str]) -> int:
+    refuse_empty(arguments)
     # Only the module that is asked for is imported: the Docker client alone costs half a second.
     asked = [name for name in COMMANDS if name in arguments]
     options = parser(asked or COMMANDS).parse_args(arguments)
@@ -94,6 +96,21 @@ def _execute(arguments: Sequence[str]) -> int:
     code: int = options.execute(options)
     console.flush()
     return code
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an empty argument: nobody means one, but a script's variable may be.
+
+    An option with it would be taken as if it were not there, or a path as this folder.
+    """
+    for before, word in pairwise(["", *arguments]):
+        option, equals, value = (word.partition("=") if word.startswith("--")
+                                 else (before, "=", word))
+        if equals and not value.strip():
+            raise UsageError("this argument is empty",
+                             where=option if option.startswith("-") else "command line",
+                             next_step="give a value, or leave the option out; is a variable of "
+                             "your script empty?")
 
 
 def _end(error: SparkyardError) -> int:

@@ -6,11 +6,14 @@ import argparse
 from contextlib import closing
 
 from builder import console
+from builder.commands.option_types import whole_number
 from builder.engine.client import Engine
 from builder.engine.service import Attached
 from builder.errors import UsageError, command
 from builder.serve.servers import Server, names, survey
 from builder.workspace import open_workspace
+
+MOST_LINES = 10**8
 
 
 def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,7 +26,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                         help="the server (default: the only one)")
     parser.add_argument("-f", "--follow", action="store_true",
                         help="go on with what the server writes from now on")
-    parser.add_argument("-n", "--lines", type=_count, metavar="N",
+    parser.add_argument("-n", "--lines", type=whole_number(0, MOST_LINES), metavar="N",
                         help="begin with the last N lines (default: all)")
     parser.set_defaults(execute=execute)
 
@@ -55,9 +58,3 @@ def choose(servers: tuple[Server, ...], name: str | None) -> Server:
         raise UsageError(f"there are {len(found)} servers: {names(found)}", where="command line",
                          next_step="name one")
     return (running or found)[0]
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.state import read_bases
+from builder.commands.option_types import whole_number
 from builder.errors import SparkyardError, UsageError
 from builder.image import local_name, plan_image
 from builder.locking.lock import Lock
@@ -34,7 +35,7 @@ def add_export_options(show: argparse.ArgumentParser) -> None:
                        help="listen on all addresses")
     show.add_argument("--api-key-file", default="", metavar="FILE",
                       help="a file with the line VLLM_API_KEY=...; clients then need the key")
-    show.add_argument("--nodes", type=_nodes, default=1, metavar="N",
+    show.add_argument("--nodes", type=whole_number(1, NODES_MOST), default=1, metavar="N",
                       help="split the model over N machines (sparkrun, eugr, kubernetes)")
 
 
@@ -100,13 +101,3 @@ def _immutable(workspace: Workspace, cell: Cell, lock: Lock | None) -> str:
             cell, lock, base, "", workspace.registry, workspace.root).tag
     except (SparkyardError, OSError):
         return ""
-
-
-def _nodes(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if not 1 <= count <= NODES_MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {NODES_MOST}")
-    return count

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
+from builder.commands.option_types import whole_number
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
 from builder.image import local_name
@@ -46,7 +47,7 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
                        help=f"the address of this machine to listen on (default: {LOOPBACK})")
     where.add_argument("--public", action="store_const", dest="host", const=PUBLIC,
                        help="listen on all addresses")
-    parser.add_argument("--port", type=_port, metavar="N",
+    parser.add_argument("--port", type=whole_number(1, HIGHEST_PORT), metavar="N",
                         help=f"the port of this machine (default: {PORT})")
     parser.add_argument("--api-key-file", type=Path, metavar="FILE",
                         help="a file with one line, the API key that clients have to send")
@@ -202,9 +203,3 @@ def explain_failure(name: str, outcome: Outcome) -> None:
 def tell(lines: Sequence[str]) -> None:
     """Print what a command was asked for."""
     console.out("\n".join(lines))
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text) <= HIGHEST_PORT:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port from 1 to {HIGHEST_PORT}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
+from builder.commands.option_types import whole_number
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
 from builder.files import check_outputs, write_text
@@ -25,7 +26,7 @@ from builder.smoke.run import perform
 from builder.workspace import Workspace, open_workspace
 
 TINY = "tiny-gemma4"
-SHORTEST = 2  # minutes of a soak
+SHORTEST, LONGEST = 2, 7 * 24 * 60  # minutes of a soak
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--nodes", type=int, choices=(2,),
                         help="level 2x2: serve from two containers that share the model, and "
                              "lose one of them at the end (cells with a CPU backend)")
-    parser.add_argument("--soak", type=int, metavar="MINUTES",
+    parser.add_argument("--soak", type=whole_number(0, LONGEST), metavar="MINUTES",
                         help="level 2: after the questions, so many minutes of mixed load, to "
                              "see what gets worse with time (2 or more)")
     parser.add_argument("--recipe", default=TINY,

@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Sequence
 
 from builder import console
+from builder.commands.option_types import whole_number
 from builder.matrix.cells import select
 from builder.promotion.cell import CellTags, tags_of
 from builder.promotion.retention import Held, recipe_texts, standing
@@ -26,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cells", nargs="+", metavar="CELL",
                         help="cell ids or globs; all images beside theirs are looked at")
     parser.add_argument("--prune", action="store_true", help="say what would be removed")
-    parser.add_argument("--days", type=int, metavar="N",
+    parser.add_argument("--days", type=whole_number(0, MOST_DAYS), metavar="N",
                         help="keep what was pushed less than N days ago (default: the matrix's "
                         "retention.days)")
     parser.add_argument("--yes", action="store_true", help="with --prune: remove it")
@@ -89,7 +90,7 @@ def _tags(workspace: Workspace, image: str) -> list[CellTags]:
 def _days(workspace: Workspace, image: str, asked: int | None) -> int:
     """Return the age from which an image may go: as asked for, else as the matrix has it."""
     if asked is not None:
-        return min(max(asked, 0), MOST_DAYS)
+        return asked
     return next(cell.retention.days for cell in workspace.cells if cell.image == image)
 
 

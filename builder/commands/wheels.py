@@ -12,6 +12,7 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.state import read_bases
+from builder.commands.option_types import whole_number
 from builder.commands.wheels_build import build_cells
 from builder.compile.compiler import ContainerCompiler
 from builder.engine.client import Engine
@@ -28,6 +29,7 @@ from builder.wheels.recipe import load_recipes
 from builder.wheels.stage import fetch_compiled
 from builder.workspace import Workspace, open_workspace
 
+MOST_JOBS = 1024
 ACTIONS = {"plan": "show what would be compiled, why, and about how long it takes here",
            "build": "compile what the cells need, judge it and lock it",
            "status": "show what was compiled on this machine",
@@ -45,8 +47,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     index.add_argument("--output", type=Path, required=True, metavar="DIR",
                        help="a new or empty folder, or an earlier index, which grows")
     build.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
-    build.add_argument("--jobs", type=int, metavar="N", help="compile jobs at once (default: as "
-                       "many as the cores and the memory allow)")
+    build.add_argument("--jobs", type=whole_number(1, MOST_JOBS), metavar="N",
+                       help="compile jobs at once (default: as many as the cores and the memory "
+                       "allow)")
     build.add_argument("--again", action="store_true",
                        help="compile what is there once more, and compare it byte for byte")
     build.set_defaults(execute=_build)
@@ -96,9 +99,6 @@ def chosen(workspace: Workspace, patterns: Sequence[str]) -> list[Cell]:
 
 def _build(options: argparse.Namespace) -> int:
     """Compile and lock; nothing is done where the locks have it all."""
-    if options.jobs is not None and options.jobs < 1:
-        raise UsageError("a compile needs at least one job", where="--jobs",
-                         next_step="name a number from 1 on, or leave it out")
     workspace = open_workspace(options.matrix)
     cells = select(workspace.cells, options.cells)
     compiler = ContainerCompiler(workspace, Engine.connect(), Store(workspace.cache))

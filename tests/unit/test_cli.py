@@ -112,3 +112,26 @@ def test_a_reader_that_went_away_is_no_error() -> None:
 def test_a_missing_matrix_is_one_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--matrix", "/nowhere/matrix.toml", "plan"]) == 2
     assert "there is no version matrix" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "where"), [
+    (["rollback", "cpu", "--reason", ""], "--reason"),
+    (["rollback", "cpu", "--reason", " \n"], "--reason"),
+    (["rollback", "cpu", "--reason="], "--reason"),
+    (["rollback", "cpu", "--to", ""], "--to"),
+    (["promote", "cpu", "--image", ""], "--image"),
+    (["promote", "", "--log"], "command line"),
+    (["smoke", "cpu", "--model", ""], "--model"),
+    (["site", "--output=", "--tags"], "--output"),
+    (["logs", "-n", ""], "-n"),
+])
+def test_an_empty_argument_is_refused_not_taken_as_none(
+        words: list[str], where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words) == 2
+    shown = capsys.readouterr().err
+    assert "this argument is empty" in shown
+    assert where in shown
+
+
+def test_arguments_that_hold_something_are_not_refused() -> None:
+    cli.refuse_empty(["diagnose", "-", "--", "--json", "--reason=a b", "-n", "0"])

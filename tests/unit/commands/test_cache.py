@@ -33,7 +33,7 @@ def add_wheel(store: Store, data: bytes) -> LockedWheel:
     return wheel
 
 
-@pytest.mark.parametrize("days", ["nan", "inf", "-inf", "-1", "1e400", "soon", ""])
+@pytest.mark.parametrize("days", ["nan", "inf", "-inf", "-1", "1e400", "soon"])
 def test_a_number_of_days_is_a_span_of_time(
         days: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

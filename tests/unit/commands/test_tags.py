@@ -33,3 +33,12 @@ def test_only_what_nothing_needs_is_removed_and_only_with_yes(
     assert [one["kept_because"] for one in json.loads(shown.out)] == [
         None, "the tag cpu-next holds it"] or "removed 1 images" in shown.err
     assert ("cpu-old" in memory.tags, "cpu-next" in memory.tags) == (False, True)
+
+
+@pytest.mark.parametrize("days", ["-1", "1.5", "36501", "soon"])
+def test_days_that_are_no_span_of_time_are_refused_before_anything_is_asked(
+        days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["tags", "cpu", "--prune", "--days", days])
+    assert caught.value.code == 2
+    assert "is not a whole number from 0 to 36500" in capsys.readouterr().err

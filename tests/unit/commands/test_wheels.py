@@ -90,5 +90,7 @@ def test_status_and_index_show_what_was_compiled(tmp_path: Path, monkeypatch: py
 def test_a_compile_needs_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                capsys: pytest.CaptureFixture[str]) -> None:
     workspace = compiled_workspace(tmp_path, monkeypatch)
-    assert wheels(workspace, "build", "probe", "--jobs", "0") == 2
-    assert "at least one job" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        wheels(workspace, "build", "probe", "--jobs", "0")
+    assert caught.value.code == 2
+    assert "'0' is not a whole number from 1 to 1024" in capsys.readouterr().err
