@@ -71,12 +71,12 @@ def is_impossible(spec: str) -> bool:
 
 
 def is_exact(text: str) -> bool:
-    """Say whether ``text`` names one version."""
+    """Say whether ``text`` names one version, with no space or line end around it."""
     try:
         Version(text)
     except InvalidVersion:
         return False
-    return True
+    return text == text.strip()
 
 
 def requirement(package: str, spec: str) -> str:

@@ -6,6 +6,7 @@ A check that lacks its facts says ``unseen`` and never passes. Words, remedies a
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cache
@@ -227,7 +228,7 @@ def _folder(folder: Folder) -> Line:
     elif folder.foreign:
         problem = f"holds files of another user: {', '.join(folder.foreign)}"
     return _line("folder", _when(bool(problem)), f"{folder.path} {problem or 'is writable'}",
-                 path=folder.path)
+                 path=shlex.quote(folder.path))
 
 
 def _two_sparks(facts: HostFacts, _: Need) -> Iterator[Line]:

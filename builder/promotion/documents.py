@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from builder import specifiers
 from builder.errors import VerdictError, command
 from builder.promotion.verify import SBOM_TYPE
 from builder.registry.repository import Repository
 from builder.sbom import contents
 
 NO_LICENCE = "none named"
+DIGEST = re.compile(r"[0-9a-f]{64}")
+PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,11 @@ class Bom:
         return sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
 
     def requirements(self) -> str:
-        """Return the wheels as a requirements file with hashes, as pip and pip-audit read it."""
-        return "".join(sorted(f"{canonicalize_name(one['name'])}=={one['version']}{_hashes(one)}\n"
-                              for one in self._wheels()))
+        """Return the wheels as a requirements file with hashes, as pip and pip-audit read it.
+
+        Raises ValueError for a name, version or hash that is none: pip might read options there.
+        """
+        return "".join(sorted(f"{_pinned(one)}{_hashes(one)}\n" for one in self._wheels()))
 
     def _wheels(self) -> Iterator[Mapping[str, Any]]:
         return (one for one in self.value["components"]
@@ -75,9 +81,19 @@ def read_bom(repository: Repository, digest: str, cell: str) -> Bom:
     return bom
 
 
+def _pinned(component: Mapping[str, Any]) -> str:
+    """Return ``name==version``; the document is of whoever may write to the registry."""
+    name, version = component["name"], component["version"]
+    if not (PACKAGE.fullmatch(name) and specifiers.is_exact(version)):
+        raise ValueError(f"{name!r} {version!r} is not a package and its version")
+    return f"{canonicalize_name(name)}=={version}"
+
+
 def _hashes(component: Mapping[str, Any]) -> str:
-    return "".join(f" --hash=sha256:{one['content']}" for one in component.get("hashes", [])
-                   if one.get("alg") == "SHA-256")
+    found = [one["content"] for one in component.get("hashes", []) if one.get("alg") == "SHA-256"]
+    if not all(DIGEST.fullmatch(digest) for digest in found):
+        raise ValueError("a sha256 is none")
+    return "".join(f" --hash=sha256:{digest}" for digest in found)
 
 
 def _licence(component: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ the container puts its content into the variable before it becomes the server.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -50,9 +51,10 @@ def check_file(file: Path) -> None:
     """Refuse a file without a usable key; warn of one that other users can read."""
     read_key(file)
     if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH) and os.name == "posix":
-        console.warn(f"other users can read the API key: chmod 600 {file}")
+        console.warn("other users can read the API key: "
+                     f"chmod 600 {shlex.quote(str(file))}")
 
 
 def _refused(file: Path, what: str) -> UsageError:
     return UsageError(what, where=f"--api-key-file {file}", next_step="make one: "
-                      f"(umask 077; openssl rand -hex 32 > {file})")
+                      f"(umask 077; openssl rand -hex 32 > {shlex.quote(str(file))})")

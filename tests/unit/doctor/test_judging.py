@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,13 @@ def test_an_unfit_host_is_named(fault: str) -> None:
 def test_a_host_that_may_fail_is_warned_about(fault: str) -> None:
     check, changes = WARNED[fault]
     assert complaints(host(**changes)) == {check: Verdict.WARNING}
+
+
+def test_the_remedy_for_a_folder_is_quoted_for_the_shell_that_it_is_pasted_into() -> None:
+    folder = Folder(path="/x; rm -rf $HOME", exists=True, writable=False, owner="root", free=10**13)
+    remedy = next(line.remedy for line in judge(host(folders=(folder,)), Need())
+                  if line.check == "folder" and line.remedy)
+    assert shlex.split(remedy) == ["sudo", "chown", "-R", "$USER", "/x; rm -rf $HOME"]
 
 
 FAULTS = {**{name: (*fault, Verdict.UNFIT) for name, fault in UNFIT.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from builder.errors import VerdictError
@@ -34,6 +36,21 @@ def test_a_list_without_hash_and_licence_is_read() -> None:
     there.attach(image, SBOM_TYPE, PLAIN, {}, "bom.cdx.json")
     bom = read_bom(there, image.digest, "cpu")
     assert (bom.requirements(), bom.licences) == ("a-b==1\n", [(NO_LICENCE, 1)])
+
+
+@pytest.mark.parametrize("changed", [
+    {"version": "1\n--index-url https://evil.example/simple"}, {"version": "1\n"},
+    {"version": "1 --trusted-host evil.example"}, {"name": "a\n--pre"}, {"name": "-r/etc/passwd"},
+    {"name": "a @ https://evil.example/a.whl"}, {"name": "a[x]"},
+    {"hashes": [{"alg": "SHA-256", "content": "0" * 64 + "\n--pre"}]},
+    {"hashes": [{"alg": "SHA-256", "content": "0" * 63}]}])
+def test_no_list_brings_options_into_a_requirements_file(changed: dict[str, object]) -> None:
+    memory = Memory()
+    there, image = repository(memory), put_image(memory, "x")
+    one = {"purl": "pkg:pypi/a@1", "name": "a", "version": "1", **changed}
+    there.attach(image, SBOM_TYPE, json.dumps({"components": [one]}).encode(), {}, "bom.cdx.json")
+    with pytest.raises(VerdictError, match="cannot be read"):
+        read_bom(there, image.digest, "cpu")
 
 
 @pytest.mark.parametrize(("documents", "said"), [

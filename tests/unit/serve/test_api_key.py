@@ -62,3 +62,20 @@ def test_a_missing_file_and_one_that_others_can_read(
     file.chmod(0o600)
     check_file(file)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_printed_to_be_pasted_is_quoted(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "$(touch pasted) `touch pasted`; touch pasted"
+    with pytest.raises(UsageError) as error:
+        read_key(file)
+    told = error.value.next_step.removeprefix("make one: ")
+    subprocess.run(["sh", "-c", told], cwd=tmp_path, check=False, capture_output=True)
+    assert file.is_file()
+    file.write_text(KEY)
+    file.chmod(0o644)
+    check_file(file)
+    told = capsys.readouterr().err.partition("API key: ")[2]
+    subprocess.run(["sh", "-c", told], cwd=tmp_path, check=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
