@@ -20,6 +20,7 @@ from builder.errors import SparkyardError
 from builder.image import plan_image
 from builder.locking.lock import load_for
 from builder.matrix.cells import Cell, select
+from builder.nightly.alone import alone
 from builder.nightly.bases import BaseNights, Renewal, bases_of
 from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
 from builder.nightly.issues import FolderIssues, GitHubIssues, Issues
@@ -57,8 +58,9 @@ def execute(options: argparse.Namespace) -> int:
              if options.cells or not cell.blocked]
     issues = (GitHubIssues() if options.issues == "github"
               else FolderIssues(workspace.cache / FOLDER))
-    nights = through(workspace, cells, runner(options.matrix), issues,
-                     keep_bases=options.keep_bases, key=str(options.sign or ""))
+    with alone(workspace.cache / FOLDER, workspace.root):
+        nights = through(workspace, cells, runner(options.matrix), issues,
+                         keep_bases=options.keep_bases, key=str(options.sign or ""))
     if options.json:
         console.document([document(night) for night in nights])
     else:
@@ -129,7 +131,7 @@ def is_done(workspace: Workspace, cell: Cell) -> bool:
 def document(night: Night) -> dict[str, object]:
     """Return one cell's night as a JSON value."""
     return {"cell": night.cell, "state": night.state, "failed": night.failed,
-            "changes": list(night.changes), "notes": list(night.notes)}
+            "why": list(night.why), "changes": list(night.changes), "notes": list(night.notes)}
 
 
 def show(nights: Sequence[Night]) -> None:

@@ -17,13 +17,14 @@ from builder.locking.lock import Lock, lock_path, read_lock
 from builder.matrix.cells import Cell
 from builder.nightly.issues import Issues
 from builder.nightly.last_good import LastGood
+from builder.nightly.said import diagnosed, last_error, notable
 from builder.nightly.words import difference
 from builder.text import cut, redact, visible
 
 SHOWN_LINES = 60  # the end of a command's output in an issue
 BODY_CHARS = 60_000  # GitHub takes 65,536
 KEPT = 5000  # lines of one command
-GATE = ("PASSED: gate", "FAILED: gate")
+NO_DIAGNOSIS = "no known failure was named; what was said is below"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Night:
     """What became of one cell: ``nothing new``, ``promoted``, or the stage that failed.
 
     ``new_lock`` says that the lock is the new one although the cell failed: it was tested before.
+    ``why`` are the known failures that a smoke test named, or what the command said last.
     """
 
     cell: str
@@ -50,13 +52,14 @@ class Night:
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     new_lock: bool = False
+    why: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
-        """Return the changes and notes in one line."""
-        return "; ".join((*self.changes[:3], *(
+        """Return the changes and notes in one line; of a failure why, and what was reported."""
+        return "; ".join((*self.why, *self.changes[:3], *(
             [f"{len(self.changes) - 3} more changes"] if len(self.changes) > 3 else []),
-            *self.notes))
+            *(self.notes[-1:] if self.why else self.notes)))
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Cycle:
         try:
             for stage, words in self._checks(cell):
                 ran = self.run(words)
-                gate += tuple(line for line in ran.lines if line.startswith(GATE))
+                gate += notable(ran.lines)
                 if ran.code:
                     return failure(cell.id, stage, ran, changes, gate), gate
             good = True
@@ -153,12 +156,12 @@ def body(night: Night) -> str:
     each line is in a block of code.
     """
     changes = "\n".join(f"- {visible(line)}" for line in night.changes) or "- nothing in the lock"
-    output = "\n".join(f"    {visible(line)}" for note in night.notes
-                       for line in redact(note).splitlines())
+    why, output = _block(night.why) or NO_DIAGNOSIS, _block(night.notes)
     lock = ("the lock is the new one, which was built and tested" if night.new_lock
             else "the lock is as it was")
     return cut(f"{night.cell}: {night.state}. The tag stays at the last image that passed, and "
-               f"{lock}.\n\n## What changed\n\n{changes}\n\n## What was said\n\n"
+               f"{lock}.\n\n## Diagnosis\n\n{why}\n\n"
+               f"## What changed\n\n{changes}\n\n## What was said\n\n"
                f"{output}\n", BODY_CHARS)
 
 
@@ -166,8 +169,13 @@ def failure(name: str, stage: str, ran: Ran, changes: tuple[str, ...] = (),
             gate: tuple[str, ...] = ()) -> Night:
     """Return the night of a cell, or a base, that ended with a command's failure."""
     shown = tuple(line for line in ran.lines if line.strip())[-SHOWN_LINES:]
+    why = diagnosed(ran.lines) or tuple(filter(None, [last_error(ran.lines)]))
     return Night(name, f"failed: {stage} (exit code {ran.code})", failed=True, changes=changes,
-                 notes=tuple(dict.fromkeys((*gate, *shown))))
+                 notes=tuple(dict.fromkeys((*gate, *shown))), why=why)
+
+
+def _block(texts: Sequence[str]) -> str:
+    return "\n".join(f"    {visible(line)}" for text in texts for line in redact(text).splitlines())
 
 
 def _said(error: SparkyardError | OSError) -> str:

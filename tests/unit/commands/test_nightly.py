@@ -15,6 +15,7 @@ from builder.commands import nightly
 from builder.image import plan_image
 from builder.locking.base_lock import load_bases, write_bases
 from builder.locking.lock import load_for
+from builder.nightly.alone import alone
 from builder.nightly.cycle import Night, Ran
 from builder.nightly.issues import FolderIssues
 from builder.promotion import cell as promotion_cell
@@ -48,6 +49,7 @@ def test_one_failure_is_the_exit_code_and_the_summary_has_every_cell(
     assert (night["cell"], night["state"]) == ("probe", "failed: lock (exit code 3)")
     assert (base["cell"], base["state"]) == ("base-slim-amd64", "failed: base (exit code 3)")
     assert (workspace.cache / "nightly" / "probe.md").exists()
+    assert night["why"] == ["no connection"]
     assert run(["--matrix", matrix, "nightly", "probe"]) == 1
     assert "updated" in capsys.readouterr().out
 
@@ -87,6 +89,15 @@ def test_a_night_that_is_interrupted_puts_the_base_back(
         nightly.through(workspace, workspace.cells, interrupted,
                         FolderIssues(workspace.cache / "nightly"), keep_bases=False)
     assert path.read_bytes() == before
+
+
+def test_a_second_night_at_once_changes_nothing_and_says_so(
+        workspace: Workspace, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(nightly, "runner", lambda _matrix: pytest.fail)
+    with alone(workspace.cache / "nightly", workspace.root):
+        assert run(["--matrix", str(workspace.root / "matrix.toml"), "nightly"]) == 2
+    assert "another night is at work in this checkout" in capsys.readouterr().err
 
 
 def test_a_command_runs_as_a_program_and_its_lines_are_kept(workspace: Workspace) -> None:

