@@ -28,6 +28,7 @@ from builder.patches.load import load_series
 from builder.patches.stage import series_digest
 from builder.promotion.cell import promotable, tags_of
 from builder.promotion.contents import read_remote
+from builder.promotion.signing import KEY_VARIABLE, signing_key
 from builder.workspace import Workspace, open_workspace
 
 FOLDER = "nightly"
@@ -45,7 +46,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--keep-bases", action="store_true",
                         help="do not renew the locks of bases (without root they are kept anyway)")
     parser.add_argument("--sign", type=Path, metavar="KEY",
-                        help="sign what is pushed with this private key of cosign")
+                        help="sign what is pushed with this private key of cosign (default: "
+                        f"{KEY_VARIABLE}, where it is set)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -53,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Go through the cells; the exit code is 1 where one of them failed."""
+    key = signing_key(options.sign)
     workspace = open_workspace(options.matrix)
     cells = [cell for cell in promotable(select(workspace.cells, options.cells))
              if options.cells or not cell.blocked]
@@ -60,7 +63,7 @@ def execute(options: argparse.Namespace) -> int:
               else FolderIssues(workspace.cache / FOLDER))
     with alone(workspace.cache / FOLDER, workspace.root):
         nights = through(workspace, cells, runner(options.matrix), issues,
-                         keep_bases=options.keep_bases, key=str(options.sign or ""))
+                         keep_bases=options.keep_bases, key=str(key or ""))
     if options.json:
         console.document([document(night) for night in nights])
     else:

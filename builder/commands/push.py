@@ -16,7 +16,7 @@ from builder.errors import EngineError, NetworkError, UsageError, command
 from builder.image import local_name
 from builder.matrix.cells import Cell, select
 from builder.patches.load import push_patches
-from builder.promotion.signing import sign
+from builder.promotion.signing import KEY_VARIABLE, sign, signing_key
 from builder.publish import Pushed, push_immutable, push_next, push_without_engine
 from builder.record.models import records_folder
 from builder.registry.client import Client
@@ -56,7 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--compression", choices=[method.value for method in Compression],
                         help="how --direct compresses (default: zstd; gzip for engines before 23)")
     parser.add_argument("--sign", type=Path, metavar="KEY",
-                        help="also sign the image and its records with this private key of cosign")
+                        help="also sign the image and its records with this private key of cosign "
+                        f"(default: {KEY_VARIABLE}, where it is set)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -67,6 +68,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.compression and not options.direct:
         raise UsageError("--compression is for --direct: the engine compresses in its own way",
                          where="command line", next_step="add --direct")
+    options.sign = signing_key(options.sign)
     workspace = open_workspace(options.matrix, make_cache=options.direct)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect()

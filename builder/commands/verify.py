@@ -16,7 +16,7 @@ from builder.errors import UsageError
 from builder.matrix.cells import Cell
 from builder.promotion.cell import CellTags, find_image, tags_of
 from builder.promotion.contents import read_remote
-from builder.promotion.signing import signature_problem
+from builder.promotion.signing import require_key, signature_problem
 from builder.promotion.verify import Finding, verify_image
 from builder.workspace import Workspace, open_workspace
 
@@ -35,6 +35,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Verify one image; the exit code is 1 where anything is wrong."""
+    if options.key:
+        require_key(options.key, "--key")
     workspace = open_workspace(options.matrix, make_cache=False)
     tags, name = named_image(workspace, options.image)
     manifest = find_image(tags, name)

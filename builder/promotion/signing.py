@@ -7,6 +7,8 @@ digest, the text ``sha256:…`` that stands in it, so plain cosign can sign and 
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,6 +22,28 @@ SIGNATURE_TYPE = "application/vnd.sparkyard.signature.v1"  # attached to what is
 SIGNATURE_CHARS = 4096  # one by ECDSA has 96 in base64
 COSIGN_S = 300.0
 SHOWN = 300  # characters of what cosign says
+KEY_VARIABLE = "SPARKYARD_SIGN_KEY"
+
+
+def signing_key(asked: Path | None) -> Path | None:
+    """Return the private key that signs what is pushed: the one asked for, else the environment's.
+
+    Raises UsageError where it or cosign is missing, so that nothing is pushed before that is known.
+    """
+    named = os.environ.get(KEY_VARIABLE)
+    key = asked or (Path(named) if named else None)
+    if key is not None:
+        require_key(key, "--sign" if asked else KEY_VARIABLE)
+    return key
+
+
+def require_key(key: Path, option: str) -> None:
+    """Raise UsageError where a key or cosign is not there; call it before long work."""
+    _refuse_missing(key, option)
+    if not shutil.which("cosign"):
+        raise UsageError("the program cosign is not installed: it makes and checks signatures",
+                         where=f"{option} {key}", next_step="install it (Debian has it from trixie "
+                         "on), or leave the key out")
 
 
 def sign(repository: Repository, digest: str, key: Path) -> None:
@@ -79,7 +103,7 @@ def _said(error: CommandError) -> str:
     return one_line(_first(error.result.stderr), SHOWN)
 
 
-def _refuse_missing(key: Path) -> None:
+def _refuse_missing(key: Path, option: str = "") -> None:
     if not key.is_file():
-        raise UsageError("there is no such key", where=str(key),
+        raise UsageError("there is no such key", where=f"{option} {key}".lstrip(),
                          next_step="make a pair: `cosign generate-key-pair`")

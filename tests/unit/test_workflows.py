@@ -71,6 +71,7 @@ def test_the_night_is_the_call_that_a_laptop_makes() -> None:
     calls = [step["run"] for step in steps(NIGHTLY) if "run" in step]
     assert [call.split()[2] for call in calls] == ["plan", "nightly", "gate", "propose", "site"]
     assert './nox -s nightly -- "$CELL" --issues github' in calls
+    assert jobs(NIGHTLY)["cell"]["env"]["SPARKYARD_SIGN_KEY"] == "${{ vars.SPARKYARD_SIGN_KEY }}"
 
 
 def test_nightly_puts_the_gates_findings_on_the_code_scanning_page() -> None:

@@ -82,3 +82,12 @@ def test_compression_is_for_direct_pushes_only(capsys: pytest.CaptureFixture[str
 def test_siblings_are_the_matrix_images() -> None:
     workspace = open_workspace(ROOT / "matrix.toml", make_cache=False)
     assert "sparkyard/tf5" in push.siblings(workspace)
+
+
+@pytest.mark.parametrize("words", [("push", "cpu"), ("nightly", "cpu")])
+def test_a_key_that_is_not_there_is_said_before_anything_is_done(
+        words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(Engine, "connect", lambda *_, **__: pytest.fail("the engine was asked"))
+    assert run([*words, "--sign", "/nowhere/cosign.key"]) == 2
+    assert "there is no such key" in capsys.readouterr().err

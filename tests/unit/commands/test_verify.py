@@ -34,3 +34,11 @@ def test_what_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
                                        code: int) -> None:
     matrix = make_checkout(tmp_path, Memory(), monkeypatch)
     assert run(["--matrix", matrix, "verify", name]) == code
+
+
+def test_a_key_that_is_not_there_is_said_before_the_registry_is_asked(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = make_checkout(tmp_path, Memory(), monkeypatch)
+    assert run(["--matrix", matrix, "verify", "cpu", "--key", "/nowhere/cosign.pub"]) == 2
+    assert "there is no such key" in capsys.readouterr().err

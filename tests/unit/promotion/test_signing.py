@@ -9,11 +9,14 @@ import pytest
 
 from builder.errors import NetworkError, UsageError
 from builder.promotion.signing import (
+    KEY_VARIABLE,
     SIGNATURE_CHARS,
     is_signed,
+    require_key,
     sign,
     sign_text,
     signature_problem,
+    signing_key,
 )
 from tests.unit.fake_repository import Memory, repository
 
@@ -75,3 +78,27 @@ def test_a_text_is_signed_and_its_signature_judged_by_cosign(folder: Path) -> No
     calls = (folder / "calls").read_text().splitlines()
     assert [line.split()[0] for line in calls] == ["verify-blob", "sign-blob", "sign-blob",
                                                    "verify-blob"]
+
+
+def test_the_key_that_is_asked_for_wins_over_the_environments_and_an_empty_one_is_none(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert signing_key(None) is None
+    monkeypatch.setenv(KEY_VARIABLE, "")
+    assert signing_key(None) is None
+    monkeypatch.setenv(KEY_VARIABLE, str(folder / "cosign.key"))
+    assert signing_key(None) == folder / "cosign.key"
+    (folder / "other.key").touch()
+    assert signing_key(folder / "other.key") == folder / "other.key"
+    monkeypatch.setenv(KEY_VARIABLE, str(folder / "gone.key"))
+    with pytest.raises(UsageError, match="no such key") as caught:
+        signing_key(None)
+    assert caught.value.where.startswith(KEY_VARIABLE)
+    assert not (folder / "calls").exists()
+
+
+def test_without_cosign_a_key_is_refused_before_any_work(
+        folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(folder / "empty"))
+    with pytest.raises(UsageError, match="cosign is not installed"):
+        require_key(folder / "cosign.key", "--key")
