@@ -15,9 +15,10 @@ from builder.workspace import Workspace, open_workspace
 
 DEFAULT_DAYS = 14.0
 MOST_DAYS = 36_500.0
-EPILOG = f"""`prune` removes wheels that no lock of this checkout names, layers, partial downloads,
-records and logs. Of the records it keeps the newest {KEEP_PER_CELL} of each cell, and for each
-image the last of each level, which its tag depends on. Images on the engine are not touched."""
+EPILOG = f"""`prune` removes wheels and compiled modules that no lock of this checkout names,
+layers, partial downloads, records and logs. Of the records it keeps the newest {KEEP_PER_CELL} of
+each cell, and for each image the last of each level, which its tag depends on. Images on the engine
+are not touched."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +30,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--days", type=_days, default=DEFAULT_DAYS, metavar="N",
                         help="prune what was not used for N days (default: %(default)g)")
     parser.add_argument("--all", action="store_true",
-                        help="prune every wheel, layer and partial download, needed or not")
+                        help="prune every wheel, layer, compiled module and partial download, "
+                        "needed or not")
     parser.add_argument("--dry-run", action="store_true",
                         help="only say what would be removed")
     parser.set_defaults(execute=execute)
@@ -54,12 +56,15 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def locked_digests(workspace: Workspace) -> set[str]:
-    """Return the sha256 of every wheel that a lock names, stale locks' too.
+    """Return the sha256 of every wheel that a lock names, stale locks' too, and keys of compiles.
 
     Raises LockError for a damaged lock: what it needs is not known, so nothing is pruned.
     """
     paths = [lock_path(workspace.locks, cell) for cell in workspace.cells]
-    return {wheel.sha256 for path in paths if path.exists() for wheel in read_lock(path).wheels}
+    locks = [read_lock(path) for path in paths if path.exists()]
+    return {digest for lock in locks for digest in (
+        *(wheel.sha256 for wheel in lock.wheels),
+        *(part for entry in lock.compiled for part in (entry.key, entry.sha256)))}
 
 
 def _items(workspace: Workspace, days: float, *, everything: bool) -> list[Removable]:

@@ -26,6 +26,12 @@ def dockerfile(root: Path, base: str, layers: Sequence[StoredLayer]) -> str:
     return template.replace("@base@", base).replace("@layers@", adds)
 
 
+def instructions(root: Path) -> str:
+    """Return the template without its comments: what of it decides on the bytes of a compile."""
+    lines = read_file(root / DOCKERFILE, CONFIG_BYTES, "Dockerfile").decode("utf-8", "replace")
+    return "\n".join(line for line in lines.splitlines() if not line.lstrip().startswith("#"))
+
+
 def definition(text: str, store: Store, order: Path, result: Path, platform: str,
                attempt: str) -> Mapping[str, Any]:
     """Return the bake definition; ``order`` goes in as a folder, ``result`` receives ``/out``.

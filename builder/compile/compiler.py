@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from builder.compile import bake, packages
 from builder.compile.failures import MEMORY, first_error
 from builder.compile.progress import Progress
 from builder.compile.result import FILES, LOG, Result, read_result
+from builder.compile.scripts import without_comments
 from builder.compile.toolchain import FORMAT, Material, layers
 from builder.compile.unpacking import Piece
 from builder.debian.fetch import fetch_debs
@@ -58,11 +58,11 @@ class ContainerCompiler:
     def fingerprint(self, recipe: Recipe, cell: Cell) -> str:  # noqa: ARG002 - the protocol
         """Return the digest of our own part of a compile: scripts, Dockerfile, form of layers.
 
-        The recipe's requirements and the base are in the key beside it.
+        Comments are no part of it. The recipe's requirements and the base are in the key beside it.
         """
-        parts = [sha256_file(path) for path in sorted(INSIDE.glob("*.py"))]
-        parts.append(sha256_file(self._workspace.root / bake.DOCKERFILE))
-        return hashlib.sha256("\n".join([*parts, str(FORMAT)]).encode()).hexdigest()
+        parts = [without_comments(path.read_text("utf-8")) for path in sorted(INSIDE.glob("*.py"))]
+        parts.append(bake.instructions(self._workspace.root))
+        return hashlib.sha256("\0".join([*parts, str(FORMAT)]).encode()).hexdigest()
 
     def compile(self, order: Order, output: Path) -> Rebuilt:
         """Compile an order into ``output``; see ``builder.wheels.order.Compiler``."""
@@ -91,10 +91,9 @@ class ContainerCompiler:
         base = ensure(self._workspace, self._engine, (order.cell.base_name, self._host))
         text = bake.dockerfile(self._workspace.root, base.reference,
                                layers(material, self._store))
-        scratch = self._store.root / "tmp"
-        with tempfile.TemporaryDirectory(prefix="tmp", dir=scratch) as work:
-            inputs, results = Path(work, "order"), Path(work, "result")
-            inputs.mkdir()
+        with self._store.temporary("compile") as work:
+            inputs, results = work / "order", work / "result"
+            inputs.mkdir(parents=True)
             results.mkdir()
             self._write(order, only, inputs)
             with console.progress(f"compiling {order.title}", unit="files") as meter:
@@ -182,7 +181,7 @@ class ContainerCompiler:
             "system": build.system, "command": list(build.command), "only": list(only),
             "targets": [order.recipe.cmake_name(name) for name in order.targets],
             "jobs": order.jobs, "memory": int(memory * 1e9), "cache_gb": order.recipe.cache_gb,
-            "cross": self._crosses(order.cell)})
+            "cross": self._crosses(order.cell), "fresh": order.fresh})
 
     def _take(self, order: Order, made: Path, output: Path) -> Iterator[RebuiltFile]:
         """Move the recipe's files out of the result; VerdictError where one was not made."""

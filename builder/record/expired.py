@@ -22,6 +22,7 @@ KEEP_PER_CELL = 20
 KEEP_REPORTS = 20  # of internal errors
 _RECORD = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]+(_\d+)?\.json")
 _LOG = re.compile(r"\d{8}T\d{6}Z-[a-z0-9]+(_\d+)?\.log")
+_COMPILE = re.compile(r"[a-z0-9-]+-\d{8}T\d{6}\.log")  # of a compile that failed
 _REPORT = re.compile(r"internal-error-\d{8}-\d{6}-[a-z0-9_]+\.txt")
 
 
@@ -34,7 +35,7 @@ def expired(cache: Path, days: float) -> list[Removable]:
            if path not in kept and path.stat().st_mtime < before]
     known = {path.stem for path, _ in records}
     return [*(_with_log(cache, path) for path, _ in old), *_lost_logs(cache, known, before),
-            *_old_reports(cache, before)]
+            *_of_compiles(cache, before), *_old_reports(cache, before)]
 
 
 def _readable(cache: Path) -> Iterator[tuple[Path, Record]]:
@@ -74,6 +75,12 @@ def _lost_logs(cache: Path, known: set[str], before: float) -> Iterator[Removabl
         record = records_folder(cache) / log.parent.name / f"{log.stem}.json"
         if log.stem not in known and not record.exists() and log.stat().st_mtime < before:
             yield Removable(f"log {log.parent.name}/{log.stem}", (log,), log.stat().st_size)
+
+
+def _of_compiles(cache: Path, before: float) -> Iterator[Removable]:
+    for log in named_files(cache, "logs/wheels/*", _COMPILE):
+        if log.stat().st_mtime < before:
+            yield Removable(f"log of a compile {log.stem}", (log,), log.stat().st_size)
 
 
 def _old_reports(cache: Path, before: float) -> Iterator[Removable]:

@@ -54,12 +54,13 @@ def usage(root: Path) -> list[FolderUsage]:
 def removable(root: Path, locked: Collection[str], days: float) -> list[Removable]:
     """Return what was not used for ``days``: wheels outside ``locked``, layers, cut-off transfers.
 
-    ``locked`` are the sha256 of the wheels that a lock of this checkout names: those stay. A
-    layer's last use is that of the newest key that leads to it.
+    ``locked`` are the sha256 of the wheels that a lock of this checkout names, and the keys of
+    compiles: those stay. A layer's last use is that of the newest key that leads to it.
     """
     before = time.time() - days * DAY_S
     return [*_wheels(root, locked, before), *_layers(root, before),
-            *_compressed(root, before), *_partials(root, before)]
+            *_compressed(root, before), *_compiled(root, locked, before),
+            *_partials(root, before)]
 
 
 def remove(store: Store, items: Collection[Removable]) -> None:
@@ -68,8 +69,10 @@ def remove(store: Store, items: Collection[Removable]) -> None:
         for item in items:
             for path in item.paths:
                 remove_file(path, store.root)
-                if path.parent.parent != store.root:  # wheels/<sha256>, records/<cell>
-                    remove_empty_folder(path.parent, store.root)
+                for folder in path.parents:  # wheels/<sha256>, records/<cell>
+                    if folder.parent == store.root:
+                        break
+                    remove_empty_folder(folder, store.root)
 
 
 def named_files(root: Path, pattern: str, name: re.Pattern[str]) -> Iterator[Path]:
@@ -112,6 +115,23 @@ def _compressed(root: Path, before: float) -> Iterator[Removable]:
             stamp = root / "stamps" / f"{path.stem}.json"
             yield Removable(f"compressed layer {path.stem[:12]}", (*own, stamp, path),
                             path.stat().st_size)
+
+
+def _compiled(root: Path, locked: Collection[str], before: float) -> Iterator[Removable]:
+    """Yield what was compiled, by its key, and how wheels were put together, by their sha256."""
+    for facts in sorted((root / "compiled").glob("*/rebuilt.json")):
+        folder = facts.parent
+        if (folder.name in locked or not _DIGEST.fullmatch(folder.name) or folder.is_symlink()
+                or facts.stat().st_mtime >= before):
+            continue
+        files = [path for path in sorted((folder / "files").rglob("*"))
+                 if path.is_file() and not path.is_symlink()]
+        # The facts first: without them nothing is under the key.
+        yield Removable(f"compiled {folder.name[:12]}", (facts, *files),
+                        sum(path.stat().st_size for path in files))
+    for path in named_files(root, "compiled/*", _KEY):
+        if path.stem not in locked and path.stat().st_mtime < before:
+            yield Removable(f"record of the wheel {path.stem[:12]}", (path,), path.stat().st_size)
 
 
 def _leads_to(key: Path) -> str:

@@ -6,12 +6,15 @@ key. Files are hashed again whenever they are taken; a damaged folder is removed
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 from builder import console
 from builder.files import sha256_file, write_text
+from builder.indexes.settings import COMPILED
 from builder.limits import SETTINGS_BYTES, read_file
+from builder.locking.lock import LockedWheel
 from builder.removal import remove_tree
 from builder.store.content_store import Store
 from builder.wheels.assemble import WheelRecord
@@ -42,6 +45,7 @@ class Kept:
         except (OSError, ValueError):
             whole = False
         if whole:
+            os.utime(folder / _FACTS)  # last use, for ``prune``
             return rebuilt, folder / _FILES
         if folder.exists():
             console.warn(f"what was compiled as {key[:12]} is damaged, and is not used")
@@ -80,6 +84,18 @@ class Kept:
             return WheelRecord.model_validate_json(read_file(path, SETTINGS_BYTES, "record"))
         except (OSError, ValueError):
             return None
+
+    def wheel_of(self, record: WheelRecord, store: Store) -> LockedWheel | None:
+        """Return the wheel that was put together by a record, where it lies in the store."""
+        for path in sorted(self._folder.glob("*.json")):
+            if self.record(path.stem) != record:
+                continue
+            for file in (self._root / "wheels" / path.stem).glob("*.whl"):
+                wheel = LockedWheel(name=record.package, version=record.version, file=file.name,
+                                    sha256=path.stem, size=file.stat().st_size, index=COMPILED)
+                if store.find_wheel(wheel):
+                    return wheel
+        return None
 
     def keep_record(self, sha256: str, record: WheelRecord) -> None:
         """Remember how a wheel was put together."""

@@ -54,6 +54,7 @@ class Order:
     torch: tuple[LockedWheel, Path] | None = None
     published: tuple[LockedWheel, Path] | None = None
     jobs: int | None = None  # None: as many as the cores and the memory allow
+    fresh: bool = False  # compile every object, whatever the compiler's cache has
 
     @property
     def architectures(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -107,8 +107,10 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
         _compare(found[0], order, job, compiler, store)
     rebuilt, folder = found
     record = record_of(order, rebuilt)
-    wheel = put_together(record, published[job.decision.wheel], folder, store)
-    kept.keep_record(wheel.sha256, record)
+    wheel = kept.wheel_of(record, store)
+    if wheel is None:
+        wheel = put_together(record, published[job.decision.wheel], folder, store)
+        kept.keep_record(wheel.sha256, record)
     _share(registry, rebuilt, folder, store)
     _share_record(registry, wheel, kept, store)
     return Outcome(job, wheel, rebuilt, origin)
@@ -152,7 +154,8 @@ def _compare(before: Rebuilt, order: Order, job: Job, compiler: Compiler, store:
     console.info(f"compiling {order.title} again, to compare")
     with store.temporary("output") as output:
         output.mkdir()
-        now = {file.path: file.sha256 for file in compiler.compile(order, output).files}
+        made = compiler.compile(replace(order, fresh=True), output)
+    now = {file.path: file.sha256 for file in made.files}
     differing = [f"  {file.path}: sha256 {file.sha256[:16]}, now {now.get(file.path, '')[:16]}"
                  for file in before.files if now.get(file.path) != file.sha256]
     if differing:

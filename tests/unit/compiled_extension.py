@@ -104,6 +104,7 @@ class Gcc:
     def __init__(self) -> None:
         """Nothing was compiled yet."""
         self.compiled: list[str] = []
+        self.fresh: list[bool] = []
 
     def fingerprint(self, recipe: Recipe, cell: Cell) -> str:
         """Return the version of gcc."""
@@ -112,6 +113,7 @@ class Gcc:
     def compile(self, order: Order, output: Path) -> Rebuilt:
         """Compile each target."""
         start = time.monotonic()
+        self.fresh.append(order.fresh)
         with tarfile.open(order.source) as archive:
             texts = {member.name.partition("/")[2]: stream.read().decode()
                      for member in archive if (stream := archive.extractfile(member))}

@@ -67,7 +67,8 @@ def _environment(order: dict[str, Any]) -> None:
         "CCACHE_MAXSIZE": f"{order['cache_gb']}G", "SOURCE_DATE_EPOCH": "315532800",
         "CCACHE_NOHASHDIR": "1", "LC_ALL": "C.UTF-8", "CUDA_HOME": "/opt/cuda",
         "CUDA_TOOLKIT_ROOT": "/opt/cuda",
-        "OUTPUT": str(OUT / "files"), **order["environment"]}
+        "OUTPUT": str(OUT / "files"), **order["environment"],
+        **({"CCACHE_RECACHE": "1"} if order["fresh"] else {})}
     if TORCH.is_dir():
         stub_torch.write(TORCH, STUBS)
     header = Path("/opt/cuda/targets/sbsa-linux/include/cuda.h")

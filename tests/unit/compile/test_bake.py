@@ -20,6 +20,12 @@ def test_the_dockerfile_has_base_layers_and_no_network(tmp_path: Path) -> None:
     assert all("--network=none" in step for step in text.split("RUN ")[1:])
 
 
+def test_comments_are_no_part_of_what_decides(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/Dockerfile").write_text("# why\nFROM a\n    # indented\nRUN b\n")
+    assert bake.instructions(tmp_path) == "FROM a\nRUN b"
+
+
 def test_only_the_result_comes_out_and_each_run_is_a_new_attempt(tmp_path: Path) -> None:
     store = Store(tmp_path / "cache")
 

@@ -38,7 +38,7 @@ def order(tmp_path: Path, **changed: Any) -> Any:
     return SimpleNamespace(**{
         "recipe": recipe(), "targets": ("_C_stable_libtorch",), "cell": cell(), "jobs": None,
         "title": "vllm 0.20.2: _C_stable_libtorch", "source": tmp_path / "source",
-        "external": {"cutlass": tmp_path / "external"},
+        "external": {"cutlass": tmp_path / "external"}, "fresh": False,
         "changes": {"csrc/a.cu": Blob(b"new"), "csrc/gone.cu": None}} | changed)
 
 
@@ -63,6 +63,7 @@ def test_the_order_says_all_that_the_container_needs(tmp_path: Path) -> None:
     assert said["targets"] == ["_C_stable_libtorch"]
     assert said["memory"] == 10_000_000_000
     assert said["cross"] is True
+    assert said["fresh"] is False
     assert said["changes"] == {"csrc/a.cu": "changes/0", "csrc/gone.cu": ""}
     assert (folder / "changes/0").read_bytes() == b"new"
     assert (folder / said["external"]["cutlass"]["archive"]).read_bytes() == b"archive"
@@ -112,6 +113,29 @@ def test_the_fingerprint_does_not_depend_on_who_compiles(tmp_path: Path) -> None
     first = compiler(tmp_path).fingerprint(recipe(), cell())
     assert first == compiler(tmp_path, "linux/arm64").fingerprint(recipe(), cell())
     assert len(first) == 64
+
+
+def test_what_a_compile_reads_and_writes_outlives_the_sweep_of_another_run(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = compiler(tmp_path)
+
+    def bake(definition: Any, *_: object, **__: object) -> None:
+        target = definition["target"]["compile"]
+        with Store(tmp_path / "cache").temporary("another run"):
+            assert Path(target["contexts"]["order"], "order.json").is_file()
+        folder = Path(target["output"][0].partition("dest=")[2])
+        (folder / "result.json").write_text('{"status": "complete"}')
+
+    monkeypatch.setattr(built, "_engine", SimpleNamespace(
+        info=SimpleNamespace(platform="linux/amd64"), bake=bake))
+    monkeypatch.setattr(built, "_material", lambda _: SimpleNamespace(digest="tools"))
+    monkeypatch.setattr("builder.compile.compiler.ensure",
+                        lambda *_: SimpleNamespace(reference="base"))
+    monkeypatch.setattr("builder.compile.compiler.layers", lambda *_: [])
+    asked = order(tmp_path, cell=SimpleNamespace(**vars(cell()), base_name="slim"))
+    with built._built(asked, ()) as (result, folder, tools):
+        assert (result.status, tools) == ("complete", "tools")
+    assert not folder.exists()
 
 
 def test_code_that_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:

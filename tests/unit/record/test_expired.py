@@ -97,3 +97,14 @@ def test_reports_of_internal_errors_go_by_age_and_number(tmp_path: Path) -> None
         os.utime(path, (LONG_AGO, LONG_AGO))
     assert names(tmp_path) == ["report internal-error-20260101-000000-abc",
                                "report internal-error-20260101-000001-abc"]
+
+
+def test_logs_of_failed_compiles_go_by_age(tmp_path: Path) -> None:
+    old, young, foreign = (tmp_path / "logs/wheels" / name for name in (
+        "vllm-20260101T000000.log", "vllm-20260102T000000.log", "notes.log"))
+    old.parent.mkdir(parents=True)
+    for path in (old, young, foreign):
+        path.write_text("error")
+    for path in (old, foreign):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    assert names(tmp_path) == ["log of a compile vllm-20260101T000000"]

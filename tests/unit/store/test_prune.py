@@ -104,3 +104,23 @@ def test_a_clock_that_was_set_back_prunes_nothing_too_early(
         monkeypatch.setattr("builder.store.prune.time.time", lambda now=now: now)
         assert removable(tmp_path, (), 14) == []
     assert store.find_wheel(wheel)
+
+
+def test_compiled_files_go_unless_a_lock_names_their_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for letter in "abc":
+        made = tmp_path / "compiled" / (letter * 64)
+        (made / "files/spam").mkdir(parents=True)
+        (made / "files/spam/_C.so").write_bytes(b"12345")
+        (made / "rebuilt.json").write_text("{}")
+        record = tmp_path / "compiled" / f"{letter * 63}0.json"
+        record.write_text("{}")
+        for path in (made / "rebuilt.json", record) if letter != "c" else ():
+            os.utime(path, (LONG_AGO, LONG_AGO))
+    items = removable(tmp_path, {"a" * 64, f"{'a' * 63}0"}, 14)
+    assert [item.what for item in items] == [
+        "compiled bbbbbbbbbbbb", "record of the wheel bbbbbbbbbbbb"]
+    assert items[0].size == 5
+    assert items[0].paths[0].name == "rebuilt.json", "nothing is under the key from here on"
+    remove(store, items)
+    assert sorted(path.name[0] for path in (tmp_path / "compiled").iterdir()) == [*"aacc"]

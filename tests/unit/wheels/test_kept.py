@@ -7,7 +7,7 @@ from pathlib import Path
 from compiled_extension import Gcc, make_order
 
 from builder.store.content_store import Store
-from builder.wheels.assemble import record_of
+from builder.wheels.assemble import put_together, record_of
 from builder.wheels.kept import Kept
 from builder.wheels.order import Rebuilt
 
@@ -55,3 +55,19 @@ def test_the_record_of_a_wheel(tmp_path: Path) -> None:
     assert Kept(store).record("0" * 64) == record
     (store.root / "compiled" / f"{'0' * 64}.json").write_text("{")
     assert Kept(store).record("0" * 64) is None
+
+
+def test_a_wheel_is_found_by_how_it_was_put_together(tmp_path: Path) -> None:
+    store, order = Store(tmp_path / "store"), make_order(tmp_path)
+    record = record_of(order, keep(store, tmp_path))
+    found = Kept(store).find(KEY)
+    assert found
+    assert order.published
+    wheel = put_together(record, order.published[1], found[1], store)
+    assert Kept(store).wheel_of(record, store) is None, "nobody wrote the record down"
+    Kept(store).keep_record(wheel.sha256, record)
+    assert Kept(store).wheel_of(record, store) == wheel
+    other = record.model_copy(update={"version": "1.0+sy.other"})
+    assert Kept(store).wheel_of(other, store) is None
+    store.wheel_path(wheel).write_bytes(b"cut")
+    assert Kept(store).wheel_of(record, store) is None

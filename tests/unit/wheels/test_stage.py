@@ -104,6 +104,7 @@ def test_compiling_again_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     bench.run(bench.job())
     assert bench.run(bench.job(), again=True).origin is Origin.KEPT
     assert "1 file compared: the same" in capsys.readouterr().err
+    assert bench.gcc.fresh == [False, True], "a comparison takes no object from a cache"
     monkeypatch.setattr("compiled_extension.compile_one", lambda files, name, target: compile_one(
         {**files, "csrc/shared.h": "#define ADDED 5\n"}, name, target))
     with pytest.raises(VerdictError, match=r"spam/_answer\.abi3\.so: sha256"):
