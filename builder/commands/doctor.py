@@ -6,13 +6,15 @@ import argparse
 from collections import Counter
 
 from builder import console
+from builder.bases.state import read_bases
 from builder.doctor.facts import facts_of
 from builder.doctor.judging import Line, Need, Verdict, judge
 from builder.doctor.needs import cache_folders, need_of
 from builder.doctor.reading import read_host
 from builder.errors import VerdictError
+from builder.plan import plan_cells
 from builder.recipes.load import load_recipe
-from builder.workspace import open_workspace
+from builder.workspace import Workspace, open_workspace
 
 WORST = (Verdict.UNFIT, Verdict.WARNING, Verdict.UNSEEN, Verdict.OK)
 
@@ -31,14 +33,27 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def execute(options: argparse.Namespace) -> int:
     """Print one line a check; exit code 1 where the host is unfit."""
     workspace = open_workspace(options.matrix, make_cache=False)
-    need = need_of(workspace, load_recipe(workspace.root, options.recipe)) if options.recipe \
-        else Need()
-    lines = judge(facts_of(read_host(cache_folders(workspace))), need)
+    recipe = load_recipe(workspace.root, options.recipe) if options.recipe else None
+    facts = facts_of(read_host(cache_folders(workspace)))
+    need = need_of(workspace, recipe) if recipe else _first_build(workspace, facts.machine)
+    lines = judge(facts, need)
     if options.json:
         console.document([line.model_dump(mode="json") for line in lines])
     else:
         show(lines)
     return VerdictError.exit_code if any(line.verdict is Verdict.UNFIT for line in lines) else 0
+
+
+def _first_build(workspace: Workspace, machine: str) -> Need:
+    """Return what a build of the first locked cell for this machine takes of the disk."""
+    platform = "linux/arm64" if machine == "aarch64" else "linux/amd64"
+    standings = read_bases(workspace).standings
+    for cell in workspace.cells:
+        if cell.platform == platform:
+            (plan,) = plan_cells([cell], workspace.locks, workspace.cache, standings)
+            if plan.disk_bytes:
+                return Need(build=plan.disk_bytes, cell=cell.id)
+    return Need()
 
 
 def show(lines: tuple[Line, ...]) -> None:

@@ -59,13 +59,18 @@ class Line(Frozen):
 
 
 class Need(Frozen):
-    """What is to be served: its share of memory, the image's CUDA, bytes of image and model."""
+    """What is to be served: its share of memory, the image's CUDA, bytes of image and model.
+
+    Where nothing is named to be served, ``build`` are the bytes that a build of ``cell`` takes.
+    """
 
     name: str = ""
     memory_share: float = 0.0
     cuda: str = ""
     image: int = 0
     model: int = 0
+    build: int = 0
+    cell: str = ""
 
 
 @cache
@@ -94,14 +99,17 @@ def _when(fault: bool, worst: Verdict = Verdict.UNFIT) -> Verdict:
 
 
 def _machine(facts: HostFacts, need: Need) -> Iterator[Line]:
-    wrong = bool(need.cuda) and facts.machine != "aarch64"
-    yield _line("machine", _when(wrong), facts.machine)
+    spark = facts.machine == "aarch64"
+    seen = facts.machine + ("" if spark else ", which runs the CPU images only")
+    yield _line("machine", _when(bool(need.cuda) and not spark), seen)
     yield _line("kernel", _when(facts.kernel in BAD_KERNELS, Verdict.WARNING), facts.kernel)
 
 
 def _gpu(facts: HostFacts, need: Need) -> Iterator[Line]:
     if not facts.gpus:
-        yield _line("gpu", Verdict.UNSEEN, "nvidia-smi shows no GPU")
+        asked = facts.gpus is not None
+        yield _line("gpu", Verdict.UNFIT if need.cuda and asked else Verdict.UNSEEN,
+                    f"nvidia-smi {'shows no GPU' if asked else 'did not answer'}")
         return
     names = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in facts.gpus)
     yield _line("gpu", _when(all(gpu.capability != GB10 for gpu in facts.gpus)), names)
@@ -213,15 +221,22 @@ def _desk(facts: HostFacts, _: Need) -> Iterator[Line]:
 def _folders(facts: HostFacts, need: Need) -> Iterator[Line]:
     for folder in facts.folders:
         yield _folder(folder)
-    if facts.folders:
-        free = min(folder.free for folder in facts.folders)
+    usable = [folder.free for folder in facts.folders if not folder.problem]
+    if usable:
+        free = min(usable)
         wanted = need.image + need.model
         seen = f"{console.size(free)} free"
+        if need.build:
+            yield _line("disk", _when(free < need.build, Verdict.WARNING),
+                        f"{seen}, a build of {need.cell} takes {console.size(need.build)}")
+            return
         asked = f", image and model take {console.size(wanted)}" if wanted else ""
         yield _line("disk", _when(free < wanted), seen + asked)
 
 
 def _folder(folder: Folder) -> Line:
+    if folder.problem:
+        return _line("folder-unusable", Verdict.UNFIT, f"{folder.path}: {folder.problem}")
     problem = ""
     if not folder.writable:
         problem = f"belongs to {folder.owner} and is not writable"

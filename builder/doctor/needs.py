@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from builder.doctor.judging import Need
+from builder.recipes.hub import hub_folder
 from builder.recipes.models import Recipe
 from builder.workspace import Workspace
 
@@ -17,8 +17,7 @@ DEFAULT_UTILIZATION = 0.92  # vLLM's own
 
 def cache_folders(workspace: Workspace) -> tuple[Path, ...]:
     """Return the folders that a server's container writes into."""
-    models = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    return (workspace.cache, Path(models))
+    return (workspace.cache, hub_folder())
 
 
 def need_of(workspace: Workspace, recipe: Recipe) -> Need:

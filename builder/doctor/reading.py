@@ -7,11 +7,13 @@ which is not the same as an empty answer.
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import resource
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,7 +49,10 @@ MOST_GIDS = 256  # of all adapters; a Spark has some 30
 
 
 class Folder(Frozen):
-    """A folder that containers write into: its owner, whether this user may write, free bytes."""
+    """A folder that containers write into: its owner, whether this user may write, free bytes.
+
+    ``problem`` says why nobody can use it: it is a file, or its file system takes nothing.
+    """
 
     path: str
     exists: bool
@@ -55,6 +60,7 @@ class Folder(Frozen):
     owner: str
     free: int
     foreign: tuple[str, ...] = ()  # a few entries that belong to another user
+    problem: str = ""
 
 
 class RawHost(Frozen):
@@ -109,17 +115,63 @@ def text_of(path: Path) -> str | None:
 
 
 def look_at_folder(path: Path) -> Folder:
-    """Return who owns a folder, or its nearest parent that is there, and what is free in it."""
-    place = path.absolute()
-    exists = place.is_dir()
-    while not place.is_dir():
-        place = place.parent
-    owner, me = place.stat().st_uid, os.geteuid()
-    foreign = [entry.name for entry in place.iterdir()
-               if entry.lstat().st_uid != me] if exists and os.access(place, os.R_OK) else []
-    return Folder(path=str(path), exists=exists, writable=os.access(place, os.W_OK | os.X_OK),
-                  owner=_user(owner), free=shutil.disk_usage(place).free,
-                  foreign=tuple(sorted(foreign)[:3]))
+    """Return who owns a folder, or its nearest parent that is there, and what is free in it.
+
+    Whether it takes files is tried with one that has no name and is gone at once: a file system
+    may refuse what its permissions allow, to root before all.
+    """
+    place, problem = _nearest(path.absolute())
+    state, exists = os.statvfs(place), place == path.absolute()
+    allowed = os.access(place, os.W_OK | os.X_OK)
+    problem = problem or _refusal(place, state, allowed=allowed)
+    return Folder(path=str(path), exists=exists, writable=allowed and not problem,
+                  owner=_user(place.stat().st_uid), free=state.f_bavail * state.f_frsize,
+                  foreign=_foreign(place) if exists else (), problem=problem)
+
+
+def _nearest(path: Path) -> tuple[Path, str]:
+    """Return the folder or its nearest parent, and why nothing can be made below that one."""
+    problem = ""
+    for place in (path, *path.parents):
+        try:
+            if stat.S_ISDIR(place.stat().st_mode):
+                return place, problem
+            problem = f"{place} is no folder"
+        except FileNotFoundError:
+            problem = f"{place} is a link to nothing" if place.is_symlink() else problem
+        except NotADirectoryError:
+            continue  # the parent that is a file says so
+        except PermissionError:
+            continue  # the parent that may not be entered says so
+        except OSError as error:
+            problem = f"{place}: {error.strerror}"
+    return Path("/"), problem
+
+
+def _refusal(place: Path, state: os.statvfs_result, *, allowed: bool) -> str:
+    """Say why the file system takes no file from anybody; empty where permissions decide."""
+    if state.f_blocks == 0:
+        return "its file system keeps no files"
+    if state.f_flag & os.ST_RDONLY:
+        return "its file system is read-only"
+    try:
+        if allowed:
+            os.close(os.open(place, os.O_TMPFILE | os.O_WRONLY, 0o600))
+    except OSError as error:
+        # Not every file system has files without a name: of such a one nothing is known here.
+        unknown = error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+        return "" if unknown else error.strerror or "no file can be made there"
+    return ""
+
+
+def _foreign(place: Path) -> tuple[str, ...]:
+    """Return a few entries of a folder that belong to another user."""
+    try:
+        with os.scandir(place) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.stat(
+                follow_symlinks=False).st_uid != os.geteuid())[:3])
+    except OSError:  # not to be listed, or an entry that vanished
+        return ()
 
 
 def _user(number: int) -> str:

@@ -14,7 +14,7 @@ from builder.record.host_state import HostCheck, HostState
 from builder.workspace import Workspace
 
 # A run's server has a port of its own, and folders are paths: both are the host's own affair.
-LEFT_OUT = ("folder", "port")
+LEFT_OUT = ("folder", "folder-unusable", "port")
 # These may hold a path or an address; their verdict says enough.
 NAMELESS = ("docker", "docker-group", "docker-snap", "rdma-address")
 

@@ -22,6 +22,20 @@ def test_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == int(any(line["verdict"] == "unfit" for line in lines))
 
 
+def test_a_cache_that_takes_no_file_is_unfit(
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", "/proc/x")
+    assert cli.run(["--matrix", MATRIX, "doctor"]) == 1
+    assert "UNFIT    folder-unusable  /proc/x: its file system" in capsys.readouterr().out
+
+
+def test_without_a_recipe_the_disk_is_judged_by_a_build(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["--matrix", MATRIX, "doctor", "--json"])
+    (disk,) = [line for line in json.loads(capsys.readouterr().out) if line["check"] == "disk"]
+    assert ", a build of " in disk["seen"]
+
+
 def test_the_worst_comes_first_and_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     show((Line(check="swap", verdict=Verdict.OK, seen="off"),
           Line(check="port", verdict=Verdict.UNFIT, seen="8000 is taken", reason="the server",

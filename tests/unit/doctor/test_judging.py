@@ -85,6 +85,8 @@ UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
     "the port": ("port", {"texts": {"tcp": TCP.replace("0050", "1F40")}}),
     "a cache of root": ("folder", {"folder": {"writable": False, "owner": "root"}}),
     "files of root in the cache": ("folder", {"folder": {"foreign": ("hub",)}}),
+    "a cache on a file system that keeps no files": (
+        "folder-unusable", {"folder": {"writable": False, "problem": "it keeps no files"}}),
     "a full disk": ("disk", {"folder": {"free": 20_000_000_000}}),
 }
 WARNED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -148,7 +150,8 @@ def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any] | None:
 
 
 # The first is asked only where the second is in order.
-NEEDS = (("page-cache", "gpu"), ("rdma-gid", "rdma-address"))
+NEEDS = (("page-cache", "gpu"), ("rdma-gid", "rdma-address"), ("folder", "folder-unusable"),
+         ("disk", "folder-unusable"))
 
 
 def asked(named: dict[str, Verdict]) -> dict[str, Verdict]:
@@ -228,8 +231,26 @@ def test_an_idle_gpu_does_not_show_whether_its_clock_is_stuck() -> None:
     assert line_of(idle, "clocks").verdict is Verdict.UNSEEN
 
 
-def test_without_a_recipe_only_the_host_itself_is_judged() -> None:
-    assert complaints(host(machine="x86_64", folder={"free": 5}), Need()) == {}
+def test_a_gpu_and_aarch64_are_needed_by_a_recipe_and_not_by_the_host_itself() -> None:
+    assert line_of(host(texts={"gpus": ""}), "gpu").verdict is Verdict.UNFIT
+    pc = host(machine="x86_64", folder={"free": 5}, texts={"gpus": ""})
+    assert complaints(pc, Need()) == {}
+    assert line_of(pc, "machine", Need()).seen == "x86_64, which runs the CPU images only"
+    assert line_of(pc, "gpu", Need()).verdict is Verdict.UNSEEN
+
+
+def test_without_a_recipe_the_disk_must_hold_a_build() -> None:
+    need = Need(build=31_200_000_000, cell="tf5")
+    assert complaints(host(folder={"free": 31_200_000_000}), need) == {}
+    narrow = line_of(host(folder={"free": 13_000_000_000}), "disk", need)
+    assert (narrow.verdict, narrow.seen) == (
+        Verdict.WARNING, "13.0 GB free, a build of tf5 takes 31.2 GB")
+
+
+def test_of_a_folder_that_nobody_can_use_no_free_space_is_told() -> None:
+    nowhere = CACHE.model_copy(update={"path": "/proc/x", "free": 0, "problem": "keeps no files"})
+    assert line_of(host(folders=(nowhere, CACHE)), "disk").seen.startswith("900 GB free")
+    assert "disk" not in {line.check for line in judge(host(folders=(nowhere,)), NEED)}
 
 
 def test_cdi_gives_containers_a_gpu_too() -> None:

@@ -34,3 +34,5 @@ def test_the_folders_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = open_workspace(ROOT / "matrix.toml")
     monkeypatch.setenv("HF_HOME", "/models")
     assert cache_folders(workspace) == (workspace.cache, Path("/models"))
+    monkeypatch.setenv("HF_HOME", "~/models")
+    assert cache_folders(workspace)[1] == Path.home() / "models"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -80,4 +81,39 @@ def test_a_folder_says_whether_it_is_there_and_writable(tmp_path: Path) -> None:
     assert here.writable
     assert here.foreign == ()
     assert here.free > 0
-    assert not look_at_folder(tmp_path / "a" / "b").exists
+    assert not here.problem
+    below = look_at_folder(tmp_path / "a" / "b")
+    assert (below.exists, below.writable, below.problem) == (False, True, "")
+    assert list(tmp_path.iterdir()) == []  # trying left nothing
+
+
+def test_what_permissions_allow_and_the_file_system_refuses(tmp_path: Path) -> None:
+    """Root may do all by its permissions, and still /proc takes no file."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    found = {path: look_at_folder(path) for path in (
+        Path("/proc/x"), tmp_path / "file", tmp_path / "file" / "below", tmp_path / "link" / "x",
+        tmp_path / ("x" * 300))}
+    assert not any(folder.writable for folder in found.values())
+    assert [folder.problem for folder in found.values()] == [
+        "its file system keeps no files", f"{tmp_path}/file is no folder",
+        f"{tmp_path}/file is no folder", f"{tmp_path}/link is a link to nothing",
+        f"{tmp_path}/{'x' * 300}: File name too long"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_may_not_be_entered_is_not_writable(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o000)
+    inside = look_at_folder(tmp_path / "closed" / "cache")
+    assert (inside.writable, inside.problem) == (False, "")
+
+
+@pytest.mark.parametrize(("number", "problem"), [
+    (errno.ENOSPC, "No space left on device"), (errno.EOPNOTSUPP, "")])
+def test_a_folder_where_no_file_can_be_made_says_why(
+        number: int, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("builder.doctor.reading.os.open", refuse)
+    assert look_at_folder(tmp_path).problem == problem
