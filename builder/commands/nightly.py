@@ -114,7 +114,10 @@ def runner(matrix: Path) -> Runner:
 
 
 def is_done(workspace: Workspace, cell: Cell) -> bool:
-    """Say whether the candidate is what a build would make now, and some tag was moved to it."""
+    """Say whether the candidate is what a build would make now, and its tag was decided on.
+
+    Some tag points at it, or was rolled back from it: no night undoes what an operator did.
+    """
     tags = tags_of(cell, workspace.registry, workspace.root)
     manifest = tags.repository.manifest(f"{cell.id}-next")
     base = read_bases(workspace).get((cell.base_name, cell.platform))
@@ -127,8 +130,9 @@ def is_done(workspace: Workspace, cell: Cell) -> bool:
         labels = read_remote(tags.repository, manifest).labels
     except SparkyardError:
         return False
-    return (labels.get(label.INPUTS) == wanted.inputs
-            and any(tag.state().moving == manifest.digest for tag in tags.all()))
+    return labels.get(label.INPUTS) == wanted.inputs and any(
+        tag.state().moving == manifest.digest or tag.was_left(manifest.digest)
+        for tag in tags.all())
 
 
 def document(night: Night) -> dict[str, object]:

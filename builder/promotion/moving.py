@@ -86,6 +86,12 @@ class MovingTag:
         """Return the log, oldest first; raises VerdictError where it is broken."""
         return [*chain(self.repository, self.state().head)][::-1]
 
+    def was_left(self, target: str) -> bool:
+        """Say whether the tag was rolled back from an image, and not promoted to it since."""
+        entries = self.history()
+        return (target in {one.entry.target for one in entries}
+                and target not in good_targets(entries))
+
     def repair(self) -> bool:
         """Let the tag follow its log, and say whether it had to be moved.
 

@@ -19,6 +19,7 @@ from builder.nightly.alone import alone
 from builder.nightly.cycle import Night, Ran
 from builder.nightly.issues import FolderIssues
 from builder.promotion import cell as promotion_cell
+from builder.promotion.moving import MovingTag
 from builder.workspace import Workspace, open_workspace
 from tests.integration.test_build import make_workspace
 from tests.unit.fake_repository import Memory, MemoryClient, put_layers
@@ -119,6 +120,9 @@ def test_a_cell_is_done_when_its_candidate_is_of_these_inputs_and_a_tag_points_a
     assert not nightly.is_done(workspace, cell)
     put_layers(memory, [], {label.INPUTS: inputs}, ["probe-next"])
     assert not nightly.is_done(workspace, cell)
+    with monkeypatch.context() as rolled_back:
+        rolled_back.setattr(MovingTag, "was_left", lambda *_: True)
+        assert nightly.is_done(workspace, cell), "no night undoes a rollback"
     put_layers(memory, [], {label.INPUTS: inputs}, ["probe"])
     assert nightly.is_done(workspace, cell)
 

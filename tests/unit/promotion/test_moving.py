@@ -125,6 +125,18 @@ def test_a_rollback_goes_back_step_by_step_and_over_what_was_left(world: World) 
         tag.rollback()
 
 
+def test_an_image_that_was_rolled_back_from_is_known_until_it_is_promoted_again(
+        world: World) -> None:
+    tag = moved(world, "a", "b")
+    a, b = (world.images[name].digest for name in "ab")
+    assert not tag.was_left(b)
+    tag.rollback()
+    assert (tag.was_left(b), tag.was_left(a), tag.was_left(world.images["c"].digest)) == (
+        True, False, False)
+    tag.promote(b)
+    assert not tag.was_left(b)
+
+
 def test_a_rollback_to_a_named_image_of_the_log(world: World) -> None:
     tag = moved(world, "a", "b", "c")
     with pytest.raises(UsageError, match="never pointed at this image"):
