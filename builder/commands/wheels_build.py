@@ -12,6 +12,7 @@ from builder.fetch.wheels import fetch_lock
 from builder.gate.run import gate_cell, own_base
 from builder.locking.base_lock import LockedBase
 from builder.locking.compiled import compiled_entry, with_compiled
+from builder.locking.generated import is_as_written
 from builder.locking.lock import Lock, load_published, lock_path, read_lock, write_lock
 from builder.matrix.cells import Cell
 from builder.store.content_store import Store
@@ -72,7 +73,8 @@ def build_cell(builder: Builder, cell: Cell) -> list[Outcome]:
             each.decision.wheel, outcome.job.key, each.decision.targets,
             [patch.sha256 for patch in outcome.job.native.applied]), outcome.wheel)
     _judge(builder, cell, lock)
-    if lock != read_lock(lock_path(locks, cell)):
+    path = lock_path(locks, cell)
+    if lock != read_lock(path) or not is_as_written(path):  # the latter after a run that was killed
         console.info(f"locked in {write_lock(locks, lock).name}: "
                      + (", ".join(outcome.wheel.file for outcome in outcomes) or "as published"))
     return outcomes

@@ -30,7 +30,7 @@ REPOSITORY = "wheels"
 COMPILED_TYPE = "application/vnd.sparkyard.compiled.v1+json"
 WHEEL_TYPE = "application/vnd.sparkyard.wheel.v1+json"
 TITLE = f"{label.OCI}title"
-PAUSE_S = 0.1  # of the first retry: without a registry, a compile goes on at once
+PAUSE_S = 0.03  # of the first retry: without a registry, the work goes on within half a second
 
 
 def compiled_name(registry: str, key: str) -> str:

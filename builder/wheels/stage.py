@@ -21,7 +21,7 @@ from builder.matrix.cells import Cell
 from builder.patches.status import Candidate
 from builder.store.content_store import Store
 from builder.wheels import artifact
-from builder.wheels.assemble import put_together, record_of
+from builder.wheels.assemble import WheelRecord, put_together, record_of
 from builder.wheels.decision import Decision, source_version
 from builder.wheels.kept import Kept
 from builder.wheels.key import order_key
@@ -111,8 +111,7 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     if wheel is None:
         wheel = put_together(record, published[job.decision.wheel], folder, store)
         kept.keep_record(wheel.sha256, record)
-    _share(registry, rebuilt, folder, store)
-    _share_record(registry, wheel, kept, store)
+    _share(registry, rebuilt, folder, wheel, record, store)
     return Outcome(job, wheel, rebuilt, origin)
 
 
@@ -172,22 +171,15 @@ def _pulled(registry: str, key: str, kept: Kept, store: Store) -> tuple[Rebuilt,
         return None if rebuilt is None else (rebuilt, kept.keep(rebuilt, output))
 
 
-def _share(registry: str, rebuilt: Rebuilt, folder: Path, store: Store) -> None:
-    """Push what was compiled; a registry that is not there stops nobody."""
+def _share(registry: str, rebuilt: Rebuilt, folder: Path, wheel: LockedWheel, record: WheelRecord,
+           store: Store) -> None:
+    """Push what was compiled, and how the wheel is made; a registry that is away stops nobody."""
+    journals = store.root / "uploads"
     try:
-        artifact.push(registry, rebuilt, folder, store.root / "uploads")
+        artifact.push(registry, rebuilt, folder, journals)
+        artifact.push_record(registry, wheel.sha256, record, journals)
     except NetworkError as error:
         console.warn(f"what was compiled stays on this machine: {error.what}")
-
-
-def _share_record(registry: str, wheel: LockedWheel, kept: Kept, store: Store) -> None:
-    record = kept.record(wheel.sha256)
-    if record is None:
-        return
-    try:
-        artifact.push_record(registry, wheel.sha256, record, store.root / "uploads")
-    except NetworkError as error:
-        console.debug(f"the wheel's record is not in the registry: {error.what}")
 
 
 def provide(registry: str, cell: Cell, lock: Lock, store: Store) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +26,7 @@ from builder.patches.load import load_series
 from builder.patches.stage import apply_series
 from builder.patches.status import Standing
 from builder.store.content_store import Store
+from builder.wheels.kept import Kept
 from builder.wheels.stage import fetch_cell
 from builder.workspace import Workspace, open_workspace
 
@@ -98,3 +104,66 @@ def test_what_the_gate_refuses_is_not_locked(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(VerdictError, match="it is not locked"):
         build(workspace, Gcc())
     assert (workspace.locks / "probe.toml").read_bytes() == before
+
+
+def killed(workspace: Workspace, moment: int) -> bool:
+    """Build in a process of its own, killed before its nth change to what lasts; say whether."""
+    child = os.fork()
+    if child:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status in (0, -signal.SIGKILL)
+        return status != 0
+    left = [moment]
+    places = tuple(str(folder) for folder in (
+        workspace.locks, *(workspace.cache / name for name in ("tmp", "wheels", "compiled"))))
+
+    def watch(event: str, words: tuple[object, ...]) -> None:
+        if (event == "os.rename" or (event == "open" and words[1] and "w" in str(words[1]))) and \
+                str(words[0]).startswith(places) and "output-_answer" not in str(words[0]):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    try:
+        build(workspace, Gcc())
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def no_half_thing(workspace: Workspace) -> None:
+    """Whatever has its final name is whole."""
+    for path in (workspace.cache / "wheels").glob("*/*.whl"):
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == path.parent.name
+    kept = Kept(Store(workspace.cache))
+    for path in (workspace.cache / "compiled").glob("[0-9a-f]*"):
+        assert kept.record(path.stem) if path.suffix else kept.find(path.name)
+    load_for(workspace.cells[0], workspace.locks)
+
+
+def test_killed_at_any_moment_nothing_is_half_there(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("builder.wheels.artifact.pull", lambda *_: None)
+    monkeypatch.setattr("builder.wheels.artifact.push", lambda *_: "")
+    monkeypatch.setattr("builder.wheels.artifact.push_record", lambda *_: "")
+    workspace = compiled_workspace(tmp_path, monkeypatch)
+    before = {path: path.read_bytes() for path in workspace.locks.iterdir() if path.is_file()}
+    build(workspace, Gcc())
+    after = {path: path.read_bytes() for path in before}
+    assert before != after
+    moment = 0
+    while True:
+        for path, data in before.items():
+            path.write_bytes(data)
+        shutil.rmtree(workspace.cache / "compiled")
+        for path in (workspace.cache / "wheels").glob("*/*+sy*"):
+            path.unlink()
+        moment += 1
+        if not killed(workspace, moment):
+            break
+        no_half_thing(workspace)
+        build(workspace, Gcc())
+        assert {path: path.read_bytes() for path in before} == after, f"moment {moment}"
+    assert moment > 10, "so many changes were each the last one"
+    assert not list((workspace.cache / "tmp").iterdir()), "what was killed is swept"
