@@ -48,8 +48,13 @@ def _https(text: str) -> str:
 
 
 def registry(text: str) -> str:
-    """Accept a registry with a name space: ``127.0.0.1:5000/sparkyard``; else ValueError."""
-    if not REGISTRY.fullmatch(text):
+    """Accept a registry with a name space: ``127.0.0.1:5000/sparkyard``; else ValueError.
+
+    Its host has a dot or a port, or is localhost: docker takes any other for a name space of its
+    Hub. That one is written ``docker.io/team``.
+    """
+    host = text.partition("/")[0]
+    if not (REGISTRY.fullmatch(text) and ("." in host or ":" in host or host == "localhost")):
         raise ValueError(f"{text!r} is not a registry and name space, like "
                          "registry.example:5000/team")
     return text

@@ -35,14 +35,17 @@ class Workspace:
     @property
     def registry(self) -> str:
         """Return the registry and name space of images; raises UsageError for a wrong one."""
-        named = os.environ.get("SPARKYARD_REGISTRY")
-        if not named:
-            return self.matrix.registry
-        try:
-            return registry(named)
-        except ValueError as error:
-            raise UsageError(str(error), where="SPARKYARD_REGISTRY",
-                             next_step="correct the variable, or unset it") from error
+        return named_registry() or self.matrix.registry
+
+
+def named_registry() -> str:
+    """Return the registry that ``SPARKYARD_REGISTRY`` names, or nothing; UsageError if wrong."""
+    named = os.environ.get("SPARKYARD_REGISTRY", "")
+    try:
+        return named and registry(named)
+    except ValueError as error:
+        raise UsageError(str(error), where="SPARKYARD_REGISTRY",
+                         next_step="correct the variable, or unset it") from error
 
 
 def cache_folder(*, make: bool = True) -> Path:

@@ -33,6 +33,7 @@ from builder.record.find import record_path
 from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_record
 from builder.record.writer import RecordWriter, interruptions_recorded
+from builder.registry.reference import check_reference
 from builder.report import terminal as report
 from builder.report.bench import comparison_lines, heading
 from builder.smoke.models import Run
@@ -77,6 +78,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Measure, keep the record, and return 1 where the server fails or is slower."""
     workspace = open_workspace(options.matrix)
+    if options.image:
+        check_reference(options.image, "--image")
     cell = one_cell(workspace, options)
     recipe = load_recipe(workspace.root, options.recipe)
     baseline = (record_path(records_folder(workspace.cache), options.baseline)

@@ -7,7 +7,6 @@ is.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from builder import console
@@ -15,7 +14,7 @@ from builder.errors import SparkyardError, UsageError, command
 from builder.host.plan import Step, plan
 from builder.host.setup import detect, perform, summary
 from builder.matrix.load import load_matrix
-from builder.workspace import cache_folder
+from builder.workspace import cache_folder, named_registry
 
 DEFAULT_REGISTRY = "127.0.0.1:5000/sparkyard"
 
@@ -48,8 +47,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _registry(options: argparse.Namespace) -> str:
     """Return the registry in use; a broken matrix must not keep an engine from coming up."""
-    named = os.environ.get("SPARKYARD_REGISTRY")
-    if named:
+    if named := named_registry():
         return named
     try:
         return load_matrix(options.matrix).registry

@@ -20,10 +20,11 @@ from builder.gate import closures
 from builder.gate.explain import explain
 from builder.gate.judge import GateReport, as_json
 from builder.gate.metadata import check_lock
-from builder.gate.named import any_image, cells_on, check_reference
+from builder.gate.named import any_image, cells_on
 from builder.gate.run import BaseSource, gate_cell, own_base
 from builder.locking.lock import load_for, lock_path
 from builder.matrix.cells import Cell
+from builder.registry.reference import check_reference
 from builder.report import gate as report_gate
 from builder.store.content_store import Store
 from builder.wheels.stage import fetch_cell

@@ -20,7 +20,7 @@ from builder.promotion.signing import KEY_VARIABLE, sign, signing_key
 from builder.publish import Pushed, push_immutable, push_next, push_without_engine
 from builder.record.models import records_folder
 from builder.registry.client import Client
-from builder.registry.reference import parse
+from builder.registry.reference import check_reference, parse
 from builder.registry.repository import Repository
 from builder.registry.upload import Outcome
 from builder.store.compressed import Compression
@@ -69,6 +69,8 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("--compression is for --direct: the engine compresses in its own way",
                          where="command line", next_step="add --direct")
     options.sign = signing_key(options.sign)
+    if options.since:
+        check_reference(options.since, "--since")
     workspace = open_workspace(options.matrix, make_cache=options.direct)
     cells = select(workspace.cells, options.cells, {"base": options.base} if options.base else None)
     engine = Engine.connect()

@@ -22,6 +22,7 @@ from builder.recipes.launch import PORT
 from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
 from builder.recipes.rules import Severity
+from builder.registry.reference import check_reference
 from builder.serve.api_key import check_file
 from builder.serve.boot import Outcome
 from builder.serve.launch import Asked, Launch, caller, plan_launch
@@ -85,6 +86,8 @@ def prepare(workspace: Workspace, engine: Engine, options: argparse.Namespace,
 def asked(options: argparse.Namespace, recipe: Recipe, old: Server | None) -> Asked:
     """Return what the options ask for; raises UsageError for what can be seen to be unusable."""
     key, token, model = options.api_key_file, options.hf_token_file, options.model
+    if options.image:
+        check_reference(options.image, "--image")
     key = key or (old.key_file if old else None)
     if key:
         check_file(key)

@@ -19,6 +19,7 @@ from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
 from builder.record.models import Level, Record, records_folder
 from builder.record.writer import RecordWriter, interruptions_recorded
+from builder.registry.reference import check_reference
 from builder.report import terminal as report
 from builder.smoke.models import Run
 from builder.smoke.record_start import start_record
@@ -66,6 +67,8 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     check_outputs(options.json, options.junit, inputs=[options.matrix],
                   protected=workspace.cache, records=True)
+    if options.image:
+        check_reference(options.image, "--image")
     cell = one_cell(workspace, options)
     refuse_level(cell, options)
     lock = load_for(cell, workspace.locks)

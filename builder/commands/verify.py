@@ -14,11 +14,15 @@ from builder import console
 from builder import labels as label
 from builder.errors import UsageError
 from builder.matrix.cells import Cell
-from builder.promotion.cell import CellTags, find_image, tags_of
+from builder.promotion.cell import NAMING, CellTags, find_image, tags_of
 from builder.promotion.contents import read_remote
 from builder.promotion.signing import require_key, signature_problem
 from builder.promotion.verify import Finding, verify_image
+from builder.registry.reference import is_digest, is_tag
+from builder.text import one_line
 from builder.workspace import Workspace, open_workspace
+
+SHOWN = 100  # characters of a name that is none
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,9 +63,16 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def named_image(workspace: Workspace, text: str) -> tuple[CellTags, str]:
-    """Read ``cpu``, ``cpu:TAG`` or ``cpu@sha256:…``; raises UsageError for an unknown cell."""
-    cell, _, name = text.partition("@") if "@" in text else text.partition(":")
-    return tags_of(_cell(workspace, cell), workspace.registry, workspace.root), name or cell
+    """Read ``cpu``, ``cpu:TAG`` or ``cpu@sha256:…``.
+
+    Raises UsageError for an unknown cell, and for what is no tag or digest behind it.
+    """
+    cell, mark, name = text.partition("@") if "@" in text else text.partition(":")
+    tags = tags_of(_cell(workspace, cell), workspace.registry, workspace.root)
+    if (mark == "@" and not is_digest(name)) or (mark == ":" and not is_tag(name)):
+        raise UsageError(f"what stands behind {mark} is no {'digest' if mark == '@' else 'tag'}",
+                         where=one_line(text, SHOWN), next_step=NAMING)
+    return tags, name or cell
 
 
 def show(image: str, findings: Sequence[Finding]) -> None:

@@ -36,7 +36,7 @@ class HubModel:
 
 def endpoint() -> str:
     """Return the address of the hub."""
-    return os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
+    return (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
 
 
 def ask_hub(repository: str, revision: str, user: Sources) -> HubModel:

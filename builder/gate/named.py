@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,24 +12,6 @@ from builder.binaries.facts import BaseFacts
 from builder.engine.client import Engine
 from builder.errors import EngineError, NetworkError, UsageError
 from builder.matrix.cells import Cell, select
-
-_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
-# registry:port/path/name:tag@digest, as https://github.com/distribution/reference has it
-_REFERENCE = re.compile(
-    rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?"
-    r"(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{32,})?")
-
-
-def check_reference(text: str, option: str) -> None:
-    """Raise UsageError where ``text`` cannot be the name of an image."""
-    if not text.strip():
-        raise UsageError("the name of an image is empty", where=option,
-                         next_step="give a name; is a variable of your script empty?")
-    if not _REFERENCE.fullmatch(text):
-        raise UsageError(
-            f'"{text}" is not a valid name of an image', where=option,
-            next_step="write it like debian:bookworm-slim or registry:5000/team/vllm:tf5, in lower "
-            "case and without spaces")
 
 
 def cells_on(cells: Sequence[Cell], patterns: Sequence[str], base: str | None) -> Sequence[Cell]:

@@ -21,8 +21,11 @@ from builder.promotion.evidence import (
 )
 from builder.promotion.moving import UNVERIFIED, Moved, MovingTag
 from builder.registry.client import Client
-from builder.registry.reference import parse
+from builder.registry.reference import is_digest, is_tag, parse
 from builder.registry.repository import Manifest, Repository
+
+NAMING = ("a tag has letters, digits, dots, dashes and underscores; a digest is sha256: and 64 "
+          "hexadecimal digits")
 
 
 @dataclass(frozen=True)
@@ -115,14 +118,17 @@ def _refusal(cell: Cell) -> UsageError | None:
 def find_image(tags: CellTags, name: str = "") -> Manifest:
     """Return the image under a tag or digest, by default the cell's ``-next``.
 
-    Raises UsageError where there is none: nothing was judged.
+    Raises UsageError where there is none, and for a name that no image can have, before anything
+    is asked.
     """
     wanted = name or f"{tags.cell}-next"
+    mark = "@" if wanted.startswith("sha256:") else ":"
+    where = f"{tags.repository.name}{mark}{wanted}"
+    if not (is_digest(wanted) or is_tag(wanted)):
+        raise UsageError("this is neither a tag nor a digest", where=where, next_step=NAMING)
     found = tags.repository.manifest(wanted)
     if found is None:
-        mark = "@" if wanted.startswith("sha256:") else ":"
-        raise UsageError("the registry does not have this image",
-                         where=f"{tags.repository.name}{mark}{wanted}",
+        raise UsageError("the registry does not have this image", where=where,
                          next_step=f"{command('tags', tags.cell)} shows what is there" if name
                          else f"push it: {command('push', tags.cell, '--next')}")
     return found

@@ -130,7 +130,7 @@ class Client:
                 last = fault
                 if attempt + 1 < ATTEMPTS:
                     self.pause(attempt)
-        raise self.given_up(last)
+        raise self.given_up(last, url)
 
     def once(self, method: str, url: str, *, body: Body = b"", kind: str = "",
              mounting: str = "", headers: Mapping[str, str] | None = None) -> Reply:
@@ -158,7 +158,7 @@ class Client:
         ``limit`` are the most bytes. What they are is for the caller to check.
         """
         if (there := self.ask("HEAD", url)).status != 200:
-            raise self.given_up(RegistryFault(self.answered(there)))
+            raise self.given_up(RegistryFault(self.answered(there)), url)
         authorization = self._authorization.get(self._scopes(url, ""), "")
         headers = {"Accept-Encoding": "identity",
                    **({"Authorization": authorization} if authorization else {})}
@@ -179,11 +179,11 @@ class Client:
         """Say what the registry answered."""
         return f"it answered {reply.status}" + (f" ({reply.message})" if reply.message else "")
 
-    def given_up(self, fault: RegistryFault) -> NetworkError:
-        """Return the error for a registry that cannot be used now."""
+    def given_up(self, fault: RegistryFault, url: str = "") -> NetworkError:
+        """Return the error for a registry that cannot be used now; ``url`` is what was asked."""
         failed = "; is its disk full?" if "it answered 5" in str(fault) else ""
         kind = FailingError if fault.status in (500, 507) else NetworkError
-        return kind(f"the registry cannot be used: {fault}", where=str(self.reference),
+        return kind(f"the registry cannot be used: {fault}", where=self._place(url),
                     next_step=f"run the same command again: it goes on where it stopped{failed}")
 
     def location(self, reply: Reply, asked: str) -> str:
@@ -197,6 +197,14 @@ class Client:
                                "without encryption", where=str(self.reference),
                                next_step="check the registry's own address in its configuration")
         return url
+
+    def _place(self, url: str) -> str:
+        """Return which image an address is about, as people write it; else the client's own."""
+        name = url.removeprefix(self.url("manifests/"))
+        if name == url:
+            return str(self.reference)
+        mark = "@" if name.startswith("sha256:") else ":"
+        return f"{self.reference.host}/{self.reference.repository}{mark}{name}"
 
     def _is_own(self, url: str) -> bool:
         return url.startswith(f"{self.reference.api}/")

@@ -63,7 +63,7 @@ def user(tmp_path: Path) -> Sources:
 
 MATRIX = """\
 schema = 1
-registry = "r"
+registry = "r.example"
 [indexes.up]
 url = "https://127.0.0.1:9/whl"
 packages = ["torch"]

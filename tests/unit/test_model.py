@@ -14,7 +14,8 @@ DIGEST = "sha256:" + "a" * 64
 
 @pytest.mark.parametrize(("kind", "text"), [
     (Registry, "127.0.0.1:5000/sparkyard"), (Registry, "registry.example/team/images"),
-    (Registry, "localhost:5000"), (Registry, "[::1]:5000/x"),
+    (Registry, "localhost:5000"), (Registry, "[::1]:5000/x"), (Registry, "localhost/team"),
+    (Registry, "docker.io/team"),
     (ImageName, "nvidia/cuda:13.0.2-devel-ubuntu24.04"), (ImageName, "debian"),
     (ImageName, "127.0.0.1:5000/a/b"), (ImageName, f"127.0.0.1:5000/a/b:tag@{DIGEST}"),
     (RequirementText, "torchvision==0.25.0"), (RequirementText, "nvidia-nvvm=={cuda}.*"),
@@ -30,6 +31,7 @@ def test_accepted(kind: Any, text: str) -> None:
 @pytest.mark.parametrize(("kind", "text", "said"), [
     (Registry, "--evil", "is not a registry"), (Registry, "a b/c", "is not a registry"),
     (Registry, "", "is not a registry"), (Registry, "host/Team", "is not a registry"),
+    (Registry, "UPPER/x", "is not a registry"), (Registry, "team/x", "is not a registry"),
     (Registry, "host/a;b", "is not a registry"), (Registry, "host/../x", "is not a registry"),
     (ImageName, "--evil", "is not the name of an image"),
     (ImageName, "a:b c", "is not the name of an image"),

@@ -29,9 +29,11 @@ def test_a_workspace_is_the_folder_of_its_matrix(monkeypatch: pytest.MonkeyPatch
     assert workspace.cells
     monkeypatch.setenv("SPARKYARD_REGISTRY", "registry.example/mine")
     assert workspace.registry == "registry.example/mine"
-    monkeypatch.setenv("SPARKYARD_REGISTRY", "--evil")
-    with pytest.raises(UsageError, match="is not a registry") as caught:
-        _ = workspace.registry
-    assert caught.value.where == "SPARKYARD_REGISTRY"
+    for wrong in ("--evil", "UPPER/x", "team/images"):
+        monkeypatch.setenv("SPARKYARD_REGISTRY", wrong)
+        with pytest.raises(UsageError, match="is not a registry") as caught:
+            _ = workspace.registry
+        assert caught.value.where == "SPARKYARD_REGISTRY"
+        assert "matrix.toml" not in caught.value.next_step
     monkeypatch.delenv("SPARKYARD_REGISTRY")
     assert workspace.registry == workspace.matrix.registry

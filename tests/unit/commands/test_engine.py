@@ -71,3 +71,12 @@ def test_a_machine_that_has_everything_is_left_alone(
     monkeypatch.setattr(engine, "perform", lambda *_: pytest.fail("nothing is missing"))
     assert run(["engine"]) == 0
     assert "nothing to change" in capsys.readouterr().err
+
+
+def test_a_wrong_registry_of_the_environment_is_refused_and_not_left_out(
+        performed: list[str], monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SPARKYARD_REGISTRY", "UPPER/x")
+    assert run(["engine", "--yes"]) == 2
+    assert performed == []
+    assert "SPARKYARD_REGISTRY" in capsys.readouterr().err

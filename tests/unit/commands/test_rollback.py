@@ -14,6 +14,19 @@ from tests.unit.promotion_checkout import make_checkout
 from tests.unit.record.test_models import a_record, keep
 
 
+@pytest.mark.parametrize("words", [
+    ["rollback", "cpu", "--to", "sha256:abc"], ["rollback", "cpu", "--to", "bad tag!"],
+    ["promote", "cpu", "--image", "sha256:zz"]])
+def test_a_name_that_no_image_can_have_is_refused_and_nothing_is_asked(
+        words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    memory = Memory()
+    matrix = make_checkout(tmp_path, memory, monkeypatch)
+    assert run(["--matrix", matrix, *words]) == 2
+    assert "this is neither a tag nor a digest" in capsys.readouterr().err
+    assert not memory.requests
+
+
 def test_the_last_good_image_is_back_and_its_versions_are_said(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:

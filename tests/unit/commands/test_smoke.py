@@ -53,6 +53,20 @@ def test_a_cuda_cell_does_not_run_in_process_without_a_gpu(
     assert "level 1b runs vLLM on a CPU" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [
+    ["smoke", "cpu", "--image"], ["smoke", "cpu", "--pull", "--image"], ["bench", "cpu", "--image"],
+    ["push", "cpu", "--since"]])
+@pytest.mark.parametrize("name", ["a@sha256:abc", "team/UPPER:x", "a b"])
+def test_what_no_image_can_be_called_is_refused_before_the_engine_is_asked(
+        words: list[str], name: str, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/none")
+    assert run([*MATRIX, *words, name]) == 2
+    shown = capsys.readouterr().err
+    assert f'"{name}" is not a valid name of an image' in shown
+    assert words[-1] in shown
+
+
 def test_a_pull_needs_the_name_of_an_image(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*MATRIX, "smoke", "cpu", "--pull"]) == 2
     assert "--image REF" in capsys.readouterr().err

@@ -42,3 +42,19 @@ def test_a_key_that_is_not_there_is_said_before_the_registry_is_asked(
     matrix = make_checkout(tmp_path, Memory(), monkeypatch)
     assert run(["--matrix", matrix, "verify", "cpu", "--key", "/nowhere/cosign.pub"]) == 2
     assert "there is no such key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["verify", "sbom", "diff"])
+@pytest.mark.parametrize("name", [
+    "cpu@sha256:abc", "cpu@zz", "cpu@", "cpu:", "cpu:bad tag!", "cpu:../x", "cpu@cpu-next",
+    "cpu@sha256:" + "A" * 64])
+def test_what_no_image_can_be_called_is_refused_and_nothing_is_asked(
+        verb: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    memory = Memory()
+    matrix = make_checkout(tmp_path, memory, monkeypatch)
+    assert run(["--matrix", matrix, verb, name, *(["cpu"] if verb == "diff" else [])]) == 2
+    shown = capsys.readouterr().err
+    assert f"what stands behind {name[3]} is no {'digest' if name[3] == '@' else 'tag'}" in shown
+    assert name in shown
+    assert not memory.requests

@@ -54,5 +54,7 @@ def test_a_hub_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(NetworkError, match="no connection"):
         ask_hub("a/b", "main", USER)
+    monkeypatch.setenv("HF_ENDPOINT", "")
+    assert endpoint() == "https://huggingface.co"
     monkeypatch.delenv("HF_ENDPOINT")
     assert endpoint() == "https://huggingface.co"

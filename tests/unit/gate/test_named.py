@@ -10,7 +10,7 @@ from matrices import small
 from builder.engine.client import Engine
 from builder.errors import NetworkError, UsageError
 from builder.gate import named
-from builder.gate.named import any_image, cells_on, check_reference
+from builder.gate.named import any_image, cells_on
 from builder.matrix.cells import Cell, expand
 from builder.matrix.models import Matrix
 
@@ -20,21 +20,6 @@ BASES = ("cuda", "slim")
 @pytest.fixture(scope="module")
 def cells() -> tuple[Cell, ...]:
     return expand(Matrix.model_validate(small()))
-
-
-@pytest.mark.parametrize("text", [
-    "debian", "debian:bookworm-slim", "vllm/vllm-openai:v0.19.0-aarch64", "localhost:5000/a/b_c:x",
-    "Registry.example/a--b", "sha256:" + "0" * 64, "0123456789ab",
-    "ghcr.io/a/b:t@sha256:" + "0" * 64])
-def test_names_of_images(text: str) -> None:
-    check_reference(text, "--image")
-
-
-@pytest.mark.parametrize("text", [
-    "", " ", "a b", "team/UPPER:x", "a:b:c", "-a", "a/", "/a", "a@sha256:1", "a\n", "http://a/b"])
-def test_what_no_image_can_be_called(text: str) -> None:
-    with pytest.raises(UsageError):
-        check_reference(text, "--image")
 
 
 def test_a_base_that_the_cell_does_not_have_names_those_that_it_may_have(

@@ -77,6 +77,16 @@ def test_the_login_goes_to_no_token_service_without_encryption(login: Path) -> N
             asked.ask("GET", asked.url("manifests/t"))
 
 
+@pytest.mark.parametrize(("name", "shown"), [
+    ("other", ":other"), ("sha256:" + "0" * 64, "@sha256:" + "0" * 64)])
+def test_a_registry_that_fails_is_named_with_what_was_asked_of_it(name: str, shown: str) -> None:
+    with serving(faults={"GET": [500] * ATTEMPTS}) as server:
+        asked = client(server.host)
+        with pytest.raises(NetworkError, match="answered 500") as caught:
+            asked.ask("GET", asked.url(f"manifests/{name}"))
+    assert caught.value.where == f"{server.host}/ns/cpu{shown}"
+
+
 def test_a_foreign_host_gets_no_login(login: Path) -> None:
     with serving(user=USER) as server, serving(user=USER) as foreign:
         keep(login, server.host)
