@@ -11,7 +11,8 @@ from builder.files import disk_errors, refuse_output, write_text
 from builder.removal import remove_tree
 
 MARKER = ".sparkyard-site"
-PAGES, BADGES = ("index.html", "failures.html"), "badges"
+PAGES = ("index.html", "failures.html")
+FOLDERS = {"badges": ".svg", "records": ".json"}  # of the page, and the ends of what is in them
 MARK = "This folder was made by `sparkyard site` and is replaced as a whole.\n"
 
 
@@ -34,9 +35,10 @@ def check_folder(folder: Path, protected: Path) -> None:
 
 def _strange(folder: Path) -> str:
     """Return what somebody else put into a page's folder, such as a ``.git``; it would be lost."""
-    own = {folder / MARKER, *(folder / name for name in PAGES), folder / BADGES}
-    found = (path for path in (*folder.iterdir(), *(folder / BADGES).glob("*"))
-             if path not in own and not (path.parent.name == BADGES and path.suffix == ".svg"))
+    own = {folder / name for name in (MARKER, *PAGES, *FOLDERS)}
+    inside = (path for name, end in FOLDERS.items() for path in (folder / name).glob("*")
+              if path.suffix != end)
+    found = (*(path for path in folder.iterdir() if path not in own), *inside)
     return next((str(path.relative_to(folder)) for path in sorted(found)), "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -109,7 +110,14 @@ def pages(site: Site) -> dict[str, str]:
     return {"index.html": _render("page.jinja", site), "failures.html": _render(
         "failures.jinja", site),
         **{f"badges/{file_name(one.name)}.svg": badge(one.name, one.verdict)
-           for one in site.cells}}
+           for one in site.cells},
+        **{record_file(record): json.dumps(record.document(), indent=1) + "\n"
+           for record in site.records}}
+
+
+def record_file(record: Record) -> str:
+    """Return where the page has a record; whoever doubts a row can read it, and promote by it."""
+    return f"records/{record.digest[7:23]}.json"
 
 
 def _render(name: str, site: Site) -> str:
@@ -126,7 +134,7 @@ def _environment() -> Environment:
         {function.__name__: function for function in (
             site_evidence.is_sample, site_evidence.model_of, site_evidence.in_words,
             report_view.verdict, report_view.unended, report_view.when, report_view.versions,
-            console.size, file_name)},
+            console.size, file_name, record_file)},
         css=Markup(_text("page.css")),  # noqa: S704 - the program's own files
         script=Markup(script),  # noqa: S704
         script_hash=Markup(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()),  # noqa: S704

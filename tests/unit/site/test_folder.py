@@ -9,7 +9,7 @@ import pytest
 from builder.errors import DiskError, UsageError
 from builder.site.folder import MARKER, check_folder, write_folder
 
-PAGE = {"index.html": "one", "badges/cpu.svg": "<svg/>"}
+PAGE = {"index.html": "one", "badges/cpu.svg": "<svg/>", "records/1.json": "{}"}
 
 
 def found(folder: Path) -> dict[str, str]:
@@ -44,7 +44,7 @@ def test_what_is_not_a_page_of_ours_is_refused(tmp_path: Path) -> None:
     assert (strange / "mine.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", [".git", "CNAME", "badges/mine.txt"])
+@pytest.mark.parametrize("name", [".git", "CNAME", "badges/mine.txt", "records/mine.txt"])
 def test_what_was_put_beside_a_page_is_not_lost(tmp_path: Path, name: str) -> None:
     write_folder(tmp_path / "page", PAGE)
     check_folder(tmp_path / "page", tmp_path / "cache")

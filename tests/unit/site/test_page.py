@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -12,10 +13,11 @@ from site_samples import BROKEN_NIGHTS, DOCUMENTED, hostile, sample, thirty_nigh
 from builder.diagnosis.catalogue import load
 from builder.promotion.log import Entry
 from builder.record.models import Record
+from builder.record.reader import record_of
 from builder.site.contents import Contents
 from builder.site.evidence import gather
 from builder.site.failures import failures
-from builder.site.page import Site, Tag, pages, shown_cells
+from builder.site.page import Site, Tag, pages, record_file, shown_cells
 from builder.site.speeds import lines
 from tests.unit.cells_for_tests import make_cell
 
@@ -55,8 +57,19 @@ def test_thirty_nights_fit() -> None:
     made = pages(site(thirty_nights()))
     assert len(made["index.html"].encode()) < ALLOWED_BYTES
     assert len(made["failures.html"].encode()) < ALLOWED_BYTES
-    assert set(made) == {"index.html", "failures.html", "badges/tf5.svg", "badges/cpu.svg",
-                         "badges/cpu-arm64.svg"}
+    assert {name for name in made if not name.startswith("records/")} == {
+        "index.html", "failures.html", "badges/tf5.svg", "badges/cpu.svg", "badges/cpu-arm64.svg"}
+
+
+def test_every_record_lies_beside_the_page_and_its_row_leads_to_it() -> None:
+    made = pages(site([*thirty_nights(), hostile()]))
+    links = [value for tag, name, value in Elements(made["index.html"]).attributes
+             if (tag, name) == ("a", "href") and value.startswith("records/")]
+    assert {name for name in made if name.startswith("records/")} == set(links)
+    for record in (*thirty_nights(), hostile()):
+        text = made[record_file(record)]
+        assert text.isascii()
+        assert record_of(json.loads(text), "record") == record
 
 
 def test_a_failed_night_stays() -> None:
