@@ -12,6 +12,7 @@ from builder.bench.benchy import text_sha256
 from builder.bench.client import BenchClient
 from builder.bench.grid import FULL, QUICK, Grid
 from builder.bench.run import BenchRequest, bench_image, conditions_unseen, measure_and_judge
+from builder.commands.option_types import refuse_beside
 from builder.commands.smoke import (
     local_image,
     one_cell,
@@ -127,6 +128,8 @@ def _request(options: argparse.Namespace, workspace: Workspace, recipe: Recipe,
         raise UsageError("Sparkyard looks at the hardware of a server that it starts",
                          where="--hardware",
                          next_step="leave the option out, or name a running server with --url")
+    if options.url:
+        refuse_beside(options, "--url", image="--image")
     own = str(workspace.root / recipe.model.path) if recipe.model.path else recipe.model.name
     return BenchRequest(
         grid_of(options), options.tokenizer or own, workspace.cache,

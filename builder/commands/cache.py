@@ -6,6 +6,7 @@ import argparse
 import math
 
 from builder import console
+from builder.commands.option_types import refuse_beside
 from builder.files import free_bytes
 from builder.locking.lock import lock_path, read_lock
 from builder.record.expired import KEEP_PER_CELL, expired
@@ -27,8 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "cache", help="show what the cache holds, or prune it", description=__doc__, epilog=EPILOG)
     parser.add_argument("action", nargs="?", choices=("show", "prune"), default="show",
                         help="what to do (default: %(default)s)")
-    parser.add_argument("--days", type=_days, default=DEFAULT_DAYS, metavar="N",
-                        help="prune what was not used for N days (default: %(default)g)")
+    parser.add_argument("--days", type=_days, metavar="N",
+                        help=f"prune what was not used for N days (default: {DEFAULT_DAYS:g})")
     parser.add_argument("--all", action="store_true",
                         help="prune every wheel, layer, compiled module and partial download, "
                         "needed or not")
@@ -39,12 +40,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Show the cache, or prune it and say what that freed."""
+    if options.action == "show":
+        refuse_beside(options, "show", all="--all", days="--days")
     looks_only = options.action == "show" or options.dry_run
     workspace = open_workspace(options.matrix, make_cache=not looks_only)
     if options.action == "show":
         _show(workspace)
         return 0
-    items = _items(workspace, options.days, everything=options.all)
+    days = DEFAULT_DAYS if options.days is None else options.days
+    items = _items(workspace, days, everything=options.all)
     if not options.dry_run:
         remove(Store(workspace.cache), items)
     for item in items:

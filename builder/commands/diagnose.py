@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from builder import console
+from builder.commands.option_types import refuse_beside
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.log_file import NEXT_STEP, LogText, read_log
 from builder.diagnosis.matching import diagnose
@@ -37,9 +38,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Print each known issue that the log shows; 1 when one is claimed, 0 when none is."""
     if options.explain is not None:
+        refuse_beside(options, "--explain", log="LOG", list="--list", json="--json")
         console.out("\n".join(map(str, explain(options.explain))))
         return 0
     if options.list:
+        refuse_beside(options, "--list", log="LOG", json="--json")
         console.table("", ["name", "alias", "seen"], [
             [entry.name, ", ".join(entry.aliases), entry.seen_by] for entry in all_names()])
         return 0

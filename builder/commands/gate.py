@@ -13,6 +13,7 @@ from builder import labels as label
 from builder.bases.facts import at_hand, committed, read_file_system
 from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
+from builder.commands.option_types import refuse_beside
 from builder.engine.client import Engine
 from builder.errors import UsageError, command
 from builder.files import refuse_output
@@ -56,6 +57,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def execute(options: argparse.Namespace) -> int:
     """Judge what is named and show it; return 1 where a finding is an error."""
     if options.explain is not None:
+        refuse_beside(options, "--explain", cells="CELL", wheels="--wheels", image="--image",
+                      base="--base", sarif="--sarif", json="--json")
         report_gate.show_explanations(explain(options.explain))
         return 0
     _refuse_nonsense(options)

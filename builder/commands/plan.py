@@ -10,6 +10,7 @@ from pathlib import Path
 from builder import console, limits, specifiers
 from builder import labels as label
 from builder.bases.state import Bases, BaseState, read_bases
+from builder.commands.option_types import refuse_beside
 from builder.errors import IntegrityError, PatchError, UsageError
 from builder.files import check_outputs
 from builder.locking.lock import Lock
@@ -44,6 +45,8 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def execute(args: argparse.Namespace) -> int:
     """Print the plan; asks no network, and the engine only with ``--engine``."""
     if args.schema:
+        refuse_beside(args, "--schema", cells="CELL", base="--base", engine="--engine",
+                      cells_to="--cells-to")
         console.document(json_schema())
         return 0
     workspace = open_workspace(args.matrix, make_cache=False)

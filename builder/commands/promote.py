@@ -14,6 +14,7 @@ from typing import Any
 
 from builder import console
 from builder.attachments import own_records
+from builder.commands.option_types import refuse_beside
 from builder.limits import read_file
 from builder.matrix.cells import Cell, select
 from builder.promotion.cell import (
@@ -61,6 +62,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Promote cell by cell, or show the logs; the first refusal stops."""
+    if options.log:
+        refuse_beside(options, "--log", image="--image", record="--record", reason="--reason")
     workspace = open_workspace(options.matrix, make_cache=False)
     cells = promotable(select(workspace.cells, options.cells))
     if options.log:

@@ -54,7 +54,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                       help="the cell to run on (default: the first locked cell of its image)")
     add_export_options(show)
     checking = add_check(verbs)
-    for verb in (listing, show, checking):
+    for verb in (listing, checking):
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     add_import(verbs)
     add_facts(verbs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from builder import console
+from builder.commands.option_types import refuse_beside
 from builder.errors import LockError, UsageError, command
 from builder.locking.lock import Lock, load_for
 from builder.matrix.cells import Cell
@@ -69,6 +70,8 @@ def add_check(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
     """Judge the recipes; 1 where one has an error."""
+    for mode in [f"--{name}" for name in ("roofline", "memory") if getattr(args, name)]:
+        refuse_beside(args, mode, recipes="RECIPE", cell="--cell")
     if args.roofline:
         return _table(ROOFLINE, lines(load_figures(), workspace.root), as_json=args.json)
     if args.memory:

@@ -10,11 +10,12 @@ from builder.bases.state import read_bases
 from builder.commands.option_types import whole_number
 from builder.errors import SparkyardError, UsageError
 from builder.image import local_name, plan_image
+from builder.limits import SETTINGS_BYTES, read_file
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.publish import reference_of
 from builder.recipes.exports.formats import FORMATS
-from builder.recipes.exports.service import LOOPBACK, PUBLIC, Asked, Image, Service
+from builder.recipes.exports.service import KEY, LOOPBACK, PUBLIC, Asked, Image, Service
 from builder.recipes.imports.draft import draft, problems, to_toml
 from builder.recipes.imports.foreign import read_foreign
 from builder.record.models import records_folder
@@ -26,8 +27,10 @@ NODES_MOST = 64
 
 def add_export_options(show: argparse.ArgumentParser) -> None:
     """Add the format and what can be asked of the exported server."""
-    show.add_argument("--format", choices=tuple(FORMATS),
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=tuple(FORMATS),
                       help="print only this, for the tool that it names")
+    form.add_argument("--json", action="store_true", help="print one JSON document")
     where = show.add_mutually_exclusive_group()
     where.add_argument("--host", default=LOOPBACK, metavar="ADDRESS",
                        help=f"the address of this machine to listen on (default: {LOOPBACK})")
@@ -56,7 +59,28 @@ def asked(args: argparse.Namespace) -> Asked:
     if any(ord(char) < 32 for char in args.api_key_file):
         raise UsageError("the path has a control character", where="--api-key-file",
                          next_step="name another file")
+    if args.nodes > 1 and not args.format:
+        raise UsageError("the docker command starts one container on one machine",
+                         where="--nodes", next_step="add --format sparkrun, eugr or kubernetes")
+    if args.api_key_file:
+        _check_key_file(Path(args.api_key_file))
     return Asked(args.host, args.api_key_file, args.nodes)
+
+
+def _check_key_file(path: Path) -> None:
+    """Look at the file as far as this machine has it: what is shown may be meant for another."""
+    where = f"--api-key-file {path}"
+    try:
+        text = read_file(path, SETTINGS_BYTES, "file with an API key").decode("utf-8", "replace")
+    except FileNotFoundError:
+        console.warn(f"{where}: this machine has no such file; the machine that serves needs it")
+        return
+    except OSError as error:
+        console.warn(f"{where}: cannot be looked at here: {error.strerror}")
+        return
+    if not any(line.startswith(f"{KEY}=") for line in text.splitlines()):
+        raise UsageError(f"the file has no line {KEY}=...", where=where,
+                         next_step=f"write {KEY}= before the key, or name another file")
 
 
 def export(service: Service, name: str) -> None:

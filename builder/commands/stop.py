@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builder import console
+from builder.commands.option_types import refuse_beside
 from builder.engine.client import Engine
 from builder.errors import UsageError, command
 from builder.recipes.hub import hub_folder
@@ -34,6 +35,8 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def execute(options: argparse.Namespace) -> int:
     """Stop what is asked for; 0 also where nothing runs."""
+    if options.all:
+        refuse_beside(options, "--all", recipe="RECIPE")
     workspace = open_workspace(options.matrix)
     engine = Engine.connect()
     with at_work(workspace.cache, "stop"):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from builder import console
 from builder.commands.option_types import whole_number
+from builder.errors import UsageError
 from builder.matrix.cells import select
 from builder.promotion.cell import CellTags, tags_of
 from builder.promotion.retention import Held, recipe_texts, standing
@@ -38,6 +39,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Show what is there, and remove what may go where that is asked for."""
+    if options.yes and not options.prune:
+        raise UsageError("nothing is removed without --prune", where="--yes",
+                         next_step="add --prune, or leave --yes out")
     workspace = open_workspace(options.matrix, make_cache=False)
     shown = []
     for image in dict.fromkeys(cell.image for cell in select(workspace.cells, options.cells)):

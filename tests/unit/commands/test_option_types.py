@@ -1,12 +1,17 @@
-"""Types of options: which numbers are read, and what is said of the others."""
+"""What options share: which numbers are read, and which options do nothing beside another."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
-from builder.commands.option_types import whole_number
+from builder import cli
+from builder.commands.option_types import refuse_beside, whole_number
+from builder.errors import UsageError
+
+MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("7", 7), ("007", 7), ("90", 90)])
@@ -19,3 +24,32 @@ def test_a_number_in_its_span_is_read(text: str, number: int) -> None:
 def test_anything_else_is_refused_with_the_span(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number from 0 to 90"):
         whole_number(0, 90)(text)
+
+
+@pytest.mark.parametrize("words", [
+    "recipe check R --roofline", "recipe check --memory --cell cpu", "stop R --all",
+    "gate cpu --explain symbol-missing", "gate --explain symbol-missing --json",
+    "diagnose server.log --list", "diagnose --explain x --list", "promote cpu --log --reason why",
+    "tags cpu --yes", "cache show --all", "cache --days 0",
+    "plan cpu --schema", "recipe show tiny-gemma4 --nodes 2",
+    "bench cpu --url http://127.0.0.1:1 --image x"])
+def test_an_option_that_would_do_nothing_is_refused(
+        words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--matrix", MATRIX, *words.split()]) == 2
+    shown = capsys.readouterr().err
+    assert "next:" in shown
+    assert any(said in shown for said in (
+        " would do nothing beside ", "nothing is removed without --prune", "one machine"))
+
+
+def test_two_forms_of_one_output_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.run(["--matrix", MATRIX, "recipe", "show", "R", "--json", "--format", "compose"])
+    assert "not allowed with argument --json" in capsys.readouterr().err
+
+
+def test_what_is_not_given_is_not_refused() -> None:
+    refuse_beside(argparse.Namespace(a=None, b=False, c=[], d=""), "--x", a="A", b="B", c="C",
+                  d="D")
+    with pytest.raises(UsageError, match=r"^A, --b would do nothing beside --x"):
+        refuse_beside(argparse.Namespace(a=["1"], b=0.0, c=None), "--x", a="A", b="--b", c="C")

@@ -31,7 +31,7 @@ def test_a_format_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("options", [
     ["--format", "docker", "--nodes", "2"], ["--host", "nowhere"],
-    ["--api-key-file", "a\nrm -rf ~"]])
+    ["--api-key-file", "a\nrm -rf ~"], ["--api-key-file", "."], ["--api-key-file", MATRIX]])
 def test_what_cannot_be_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([*SHOW, *options]) == 2
     assert capsys.readouterr().out == ""
@@ -70,3 +70,19 @@ def test_old_records_are_no_business_of_a_recipe(
     old.write_text('{"record_version": 1}')
     assert cli.run(SHOW) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_key_file_that_is_not_here_is_warned_about(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = tmp_path / "key"
+    words = [*SHOW, "--format", "docker", "--api-key-file", str(key)]
+    assert cli.run(words) == 0
+    assert "this machine has no such file" in capsys.readouterr().err
+    key.write_text("VLLM_API_KEY=a-long-secret\n")
+    assert cli.run(words) == 0
+    assert capsys.readouterr().err == ""
+    key.write_text("a-long-secret\n")
+    assert cli.run(words) == 2
+    shown = capsys.readouterr().err
+    assert "the file has no line VLLM_API_KEY=" in shown
+    assert "a-long-secret" not in shown
