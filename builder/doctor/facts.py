@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
-from enum import IntFlag
 from typing import Any
 
 from pydantic import Field
 
-from builder.doctor.reading import GPU_FIELDS, Folder, RawHost
+from builder.doctor.nvidia import (
+    GpuProcess,
+    GpuState,
+    number,
+    parse_cuda,
+    parse_gpus,
+    parse_processes,
+)
+from builder.doctor.reading import Folder, RawHost
 from builder.model import Frozen
 
 KIB = 1024
 PORT = 8000  # what recipes serve on
 LISTENS = "0A"  # the state of a listening socket in /proc/net/tcp
-NOT_GIVEN = ("", "[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "[Insufficient Permissions]")
-
-
-class Slowdown(IntFlag):
-    """Bits of ``clocks_event_reasons.active`` that mean a fault (NVML's nvmlClocksEventReasons)."""
-
-    HARDWARE = 0x8
-    SOFTWARE_THERMAL = 0x20
-    HARDWARE_THERMAL = 0x40
-    POWER_BRAKE = 0x80
-
-
-class GpuState(Frozen):
-    """One GPU; None where the driver gives no value (MHz, W, percent)."""
-
-    name: str
-    capability: str
-    driver: str
-    state: str
-    utilization: float | None
-    power: float | None
-    clock: float | None
-    clock_limit: float | None
-    slowdown: int
-
-
-class GpuProcess(Frozen):
-    """A process that holds GPU memory (bytes, None where the driver does not say)."""
-
-    pid: int
-    name: str
-    memory: int | None
 
 
 class Docker(Frozen):
@@ -60,6 +34,13 @@ class Docker(Frozen):
     data_root: str
     snap: bool
     error: str
+
+
+class CudaMemory(Frozen):
+    """What CUDA itself says it can get (bytes)."""
+
+    free: int
+    total: int
 
 
 class Adapter(Frozen):
@@ -113,6 +94,8 @@ class HostFacts(Frozen):
     addresses: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     gids: tuple[Gid, ...] = ()
     rdma_devices: bool = False
+    gpu_fault: str = ""
+    cuda_memory: CudaMemory | None = None
 
 
 def facts_of(raw: RawHost) -> HostFacts:
@@ -120,8 +103,10 @@ def facts_of(raw: RawHost) -> HostFacts:
     texts = raw.texts
     return HostFacts(
         machine=raw.machine, kernel=raw.kernel, user=raw.user, groups=raw.groups,
-        gpus=parse_gpus(texts.get("gpus")), processes=parse_processes(texts.get("gpu_processes")),
-        driver_cuda=parse_cuda(texts.get("gpu_summary")),
+        gpus=parse_gpus(texts.get("gpus"), texts.get("gpu_details")), gpu_fault=raw.gpu_fault,
+        processes=parse_processes(texts.get("gpu_processes"), raw.cgroups, texts.get("containers")),
+        driver_cuda=parse_cuda(texts.get("gpu_summary"), texts.get("gpu_details")),
+        cuda_memory=parse_cuda_memory(texts.get("cuda_memory")),
         docker=parse_docker(texts.get("docker")), cdi=raw.cdi,
         adapters=parse_ibstat(texts.get("ibstat")),
         memory=parse_meminfo(texts.get("meminfo") or ""),
@@ -135,57 +120,12 @@ def facts_of(raw: RawHost) -> HostFacts:
                    for adapter, index, kind, gid in raw.gids))
 
 
-def _rows(text: str, columns: int) -> list[list[str]]:
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    return [row for row in rows if len(row) == columns]
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = math.nan if text in NOT_GIVEN else float(text)
-    except ValueError:
+def parse_cuda_memory(text: str | None) -> CudaMemory | None:
+    """Read ``free total`` of our own question to CUDA; None where CUDA does not answer."""
+    words = (text or "").split()
+    if len(words) != 2 or not all(word.isdecimal() and len(word) < 20 for word in words):
         return None
-    return number if math.isfinite(number) else None
-
-
-def parse_gpus(text: str | None) -> tuple[GpuState, ...] | None:
-    """Read ``nvidia-smi --query-gpu``; None where it did not answer."""
-    if text is None:
-        return None
-    return tuple(
-        GpuState(name=name, capability=capability, driver=driver, state=state,
-                 utilization=_number(load), power=_number(power), clock=_number(clock),
-                 clock_limit=_number(limit), slowdown=_bits(reasons))
-        for name, capability, driver, state, load, power, clock, limit, reasons
-        in _rows(text, len(GPU_FIELDS)))
-
-
-def _bits(text: str) -> int:
-    mask = Slowdown.HARDWARE | Slowdown.SOFTWARE_THERMAL | Slowdown.HARDWARE_THERMAL \
-        | Slowdown.POWER_BRAKE
-    try:
-        return int(text, 16) & int(mask)
-    except ValueError:
-        return 0
-
-
-def parse_processes(text: str | None) -> tuple[GpuProcess, ...] | None:
-    """Read ``nvidia-smi --query-compute-apps``; memory comes in MiB."""
-    if text is None:
-        return None
-    found = []
-    for pid, name, memory in _rows(text, 3):
-        amount = _number(memory)
-        if pid.isdecimal():
-            found.append(GpuProcess(pid=int(pid), name=name,
-                                    memory=None if amount is None else int(amount) * KIB * KIB))
-    return tuple(found)
-
-
-def parse_cuda(text: str | None) -> str | None:
-    """Return the CUDA version that the driver supports, as the head of ``nvidia-smi`` has it."""
-    match = re.search(r"CUDA Version:\s*(\d+\.\d+)", text or "")
-    return match[1] if match else None
+    return CudaMemory(free=int(words[0]), total=int(words[1]))
 
 
 def parse_docker(text: str | None) -> Docker | None:
@@ -218,7 +158,7 @@ def parse_ibstat(text: str | None) -> tuple[Adapter, ...] | None:
     for block in re.split(r"^CA '", text, flags=re.MULTILINE)[1:]:
         name = block.partition("'")[0]
         adapters.append(Adapter(
-            name=name, state=_field(block, "State"), rate=int(_number(_field(block, "Rate")) or 0),
+            name=name, state=_field(block, "State"), rate=int(number(_field(block, "Rate")) or 0),
             firmware=_field(block, "Firmware version")))
     return tuple(adapters)
 
@@ -230,7 +170,7 @@ def _field(block: str, key: str) -> str:
 
 def parse_links(text: str | None) -> tuple[Link, ...]:
     """Read ``ibdev2netdev``: ``rocep1s0f1 port 1 ==> enp1s0f1np1 (Up)``."""
-    rows = re.findall(r"^(\S+) port \d+ ==> (\S+) \((\w+)\)", text or "", flags=re.MULTILINE)
+    rows = re.findall(r"^(\S+) +port +\d+ +==> +(\S+) +\((\w+)\)", text or "", flags=re.MULTILINE)
     return tuple(Link(adapter=adapter, device=device, up=state == "Up")
                  for adapter, device, state in rows)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import tomli
 
 from builder import console
-from builder.doctor.facts import PORT, HostFacts, Slowdown
+from builder.doctor.facts import PORT, HostFacts
+from builder.doctor.nvidia import GB10, GpuProcess, Slowdown
 from builder.doctor.reading import Folder
 from builder.model import Frozen
 
-GB10 = "12.1"
 DRIVER = 580  # the first branch with CUDA 13.0
 BAD_KERNELS = ("7.0.0-1019-nvidia",)
 LOW_CLOCK_MHZ, BUSY_PERCENT = 1000, 80  # stuck units were seen at 500 to 890 MHz and 94 to 96 %
@@ -106,12 +106,16 @@ def _machine(facts: HostFacts, need: Need) -> Iterator[Line]:
 
 
 def _gpu(facts: HostFacts, need: Need) -> Iterator[Line]:
+    if facts.gpu_fault:
+        yield _line("driver-answers", Verdict.UNFIT, facts.gpu_fault)
     if not facts.gpus:
-        asked = facts.gpus is not None
-        yield _line("gpu", Verdict.UNFIT if need.cuda and asked else Verdict.UNSEEN,
-                    f"nvidia-smi {'shows no GPU' if asked else 'did not answer'}")
+        if not facts.gpu_fault:
+            asked = facts.gpus is not None
+            yield _line("gpu", Verdict.UNFIT if need.cuda and asked else Verdict.UNSEEN,
+                        f"nvidia-smi {'shows no GPU' if asked else 'did not answer'}")
         return
-    names = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in facts.gpus)
+    names = ", ".join(f"{gpu.name} ({gpu.capability or 'compute capability not given'})"
+                      for gpu in facts.gpus)
     yield _line("gpu", _when(all(gpu.capability != GB10 for gpu in facts.gpus)), names)
     driver = facts.gpus[0].driver
     branch = driver.partition(".")[0]
@@ -124,6 +128,8 @@ def _driver_cuda(facts: HostFacts, need: Need) -> Iterator[Line]:
     if need.cuda and facts.driver_cuda:
         older = _version(facts.driver_cuda) < _version(need.cuda)
         yield _line("cuda", _when(older), f"driver {facts.driver_cuda}, image {need.cuda}")
+    elif need.cuda:
+        yield _line("cuda", Verdict.UNSEEN, "nvidia-smi names no CUDA version")
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -173,6 +179,7 @@ def _memory(facts: HostFacts, need: Need) -> Iterator[Line]:
     asked = f", {need.name} takes {console.size(wanted)}" if wanted else ""
     narrow = _when(bool(wanted) and available - START_BYTES < wanted, Verdict.WARNING)
     yield _line("memory", Verdict.UNFIT if available < wanted else narrow, seen + asked)
+    yield from _cuda_memory(facts, need)
     yield from _page_cache(facts, total)
     yield from _held(facts, total)
     yield _line("swap", _when(facts.swap > 0, Verdict.WARNING),
@@ -180,6 +187,20 @@ def _memory(facts: HostFacts, need: Need) -> Iterator[Line]:
     if facts.gpus:
         yield _line("earlyoom", _when(not facts.earlyoom, Verdict.WARNING),
                     "running" if facts.earlyoom else "not running")
+
+
+def _cuda_memory(facts: HostFacts, need: Need) -> Iterator[Line]:
+    """Look at what CUDA itself says it can get."""
+    if not facts.gpus:
+        return
+    if facts.cuda_memory is None:
+        yield _line("cuda-memory", Verdict.UNSEEN, "CUDA does not say what it can get")
+        return
+    free, total = facts.cuda_memory.free, facts.cuda_memory.total
+    wanted = int(total * need.memory_share)
+    asked = f", {need.name} asks for {console.size(wanted)}" if wanted else ""
+    yield _line("cuda-memory", _when(free < wanted, Verdict.WARNING),
+                f"CUDA says {console.size(free)} free of {console.size(total)}{asked}")
 
 
 def _page_cache(facts: HostFacts, total: int) -> Iterator[Line]:
@@ -198,8 +219,7 @@ def _held(facts: HostFacts, total: int) -> Iterator[Line]:
     if facts.processes is None:
         yield _line("gpu-holders", Verdict.UNSEEN, "nvidia-smi lists no processes")
         return
-    holders = [f"{Path(process.name).name} ({console.size(process.memory or 0)})"
-               for process in facts.processes]
+    holders = [_holder(process) for process in facts.processes]
     names = [*holders, *(["ollama (running)"] if facts.ollama and not holders else [])]
     yield _line("gpu-holders", _when(bool(names), Verdict.WARNING), ", ".join(names) or "nobody")
     known = sum(facts.memory.get(key, 0) for key in (
@@ -208,6 +228,12 @@ def _held(facts: HostFacts, total: int) -> Iterator[Line]:
     if "AnonPages" in facts.memory and facts.gpus:
         yield _line("held-memory", _when(missing > HELD_SHARE * total, Verdict.WARNING),
                     f"{console.size(max(0, missing))} that no process explains")
+
+
+def _holder(process: GpuProcess) -> str:
+    size = "size not given" if process.memory is None else console.size(process.memory)
+    inside = f" in container {process.container}" if process.container else ""
+    return f"{Path(process.name).name}{inside} ({size})"
 
 
 def _desk(facts: HostFacts, _: Need) -> Iterator[Line]:

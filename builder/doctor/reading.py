@@ -14,15 +14,20 @@ import pwd
 import resource
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pydantic import Field
+
 from builder.errors import SparkyardError
 from builder.model import Frozen
 from builder.process import run
+from builder.text import one_line
 
 PROGRAM_S = 1.5
+FAULT_CHARS = 200
 FILE_BYTES = 1 << 16
 
 GPU_FIELDS = ("name", "compute_cap", "driver_version", "pstate", "utilization.gpu", "power.draw",
@@ -31,8 +36,11 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"),
     "gpu_processes": ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory",
                       "--format=csv,noheader,nounits"),
-    "gpu_summary": ("nvidia-smi",),  # the only form that names the driver's CUDA version
+    "gpu_summary": ("nvidia-smi",),  # this and -q name the driver's CUDA version
+    "gpu_details": ("nvidia-smi", "-q"),  # what drivers say that refuse a field of the first
+    "cuda_memory": (sys.executable, "-I", str(Path(__file__).with_name("cuda_memory.py"))),
     "docker": ("docker", "info", "--format", "{{json .}}"),
+    "containers": ("docker", "ps", "--no-trunc", "--format", "{{.ID}} {{.Names}}"),
     "ibstat": ("ibstat",),
     "ibdev2netdev": ("ibdev2netdev",),
     "addresses": ("ip", "-json", "-4", "address", "show"),
@@ -45,6 +53,7 @@ FILES = {"meminfo": "proc/meminfo", "swaps": "proc/swaps", "tcp": "proc/net/tcp"
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 RDMA = "sys/class/infiniband"
 RDMA_DEVICES = "dev/infiniband"
+MOST_PROCESSES = 64
 MOST_GIDS = 256  # of all adapters; a Spark has some 30
 
 
@@ -76,13 +85,16 @@ class RawHost(Frozen):
     folders: tuple[Folder, ...]
     gids: tuple[tuple[str, int, str, str], ...] = ()  # adapter, index, type, address
     rdma_devices: bool = False  # /dev/infiniband has a device that this user may open
+    gpu_fault: str = ""  # what nvidia-smi says where it is there and fails
+    cgroups: dict[int, str] = Field(default_factory=dict)  # of the processes that hold the GPU
 
 
 def read_host(folders: tuple[Path, ...], root: Path = Path("/"),
               program: Callable[[tuple[str, ...]], str | None] | None = None) -> RawHost:
     """Read this host; ``root`` and ``program`` stand in for the file system and for programs."""
     ask = program or output_of
-    with ThreadPoolExecutor(len(PROGRAMS)) as pool:
+    with ThreadPoolExecutor(len(PROGRAMS) + 1) as pool:
+        fault = pool.submit(fault_of, ("nvidia-smi", "-L"))
         answers = dict(zip(PROGRAMS, pool.map(ask, PROGRAMS.values()), strict=True))
     texts = {**answers, **{name: text_of(root / path) for name, path in FILES.items()}}
     system = os.uname()
@@ -91,7 +103,28 @@ def read_host(folders: tuple[Path, ...], root: Path = Path("/"),
         groups=_groups(), texts=texts, cdi=_cdi(root), memlock=_memlock(),
         folders=tuple(map(look_at_folder, folders)), gids=_gids(root / RDMA),
         rdma_devices=any(os.access(path, os.R_OK | os.W_OK)
-                         for path in (root / RDMA_DEVICES).glob("uverbs*")))
+                         for path in (root / RDMA_DEVICES).glob("uverbs*")),
+        gpu_fault=fault.result(), cgroups=_cgroups(root, answers["gpu_processes"]))
+
+
+def _cgroups(root: Path, processes: str | None) -> dict[int, str]:
+    """Return the control group of each process that holds the GPU; it names a container."""
+    pids = [line.partition(",")[0].strip() for line in (processes or "").splitlines()]
+    texts = {int(pid): text_of(root / "proc" / pid / "cgroup")
+             for pid in pids[:MOST_PROCESSES] if pid.isascii() and pid.isdecimal()}
+    return {pid: text for pid, text in texts.items() if text}
+
+
+def fault_of(command: tuple[str, ...]) -> str:
+    """Return what a program that is there says where it fails; empty where it does not."""
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        result = run(command, check=False, timeout=PROGRAM_S)
+    except SparkyardError:
+        return f"{command[0]} does not answer"
+    said = (result.stderr.strip() or result.stdout.strip()).splitlines()
+    return one_line(said[0] if said else "no word", FAULT_CHARS) if result.returncode else ""
 
 
 def output_of(command: tuple[str, ...]) -> str | None:

@@ -15,8 +15,8 @@ from builder.workspace import Workspace
 
 # A run's server has a port of its own, and folders are paths: both are the host's own affair.
 LEFT_OUT = ("folder", "folder-unusable", "port")
-# These may hold a path or an address; their verdict says enough.
-NAMELESS = ("docker", "docker-group", "docker-snap", "rdma-address")
+# These may hold a path, an address or a container's name; their verdict says enough.
+NAMELESS = ("docker", "docker-group", "docker-snap", "rdma-address", "gpu-holders")
 
 
 def state_of_this_host(workspace: Workspace, recipe: Recipe) -> HostState:

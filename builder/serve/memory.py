@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
-from builder.doctor.facts import GpuProcess, parse_meminfo, parse_processes
+from builder.doctor.facts import parse_meminfo
+from builder.doctor.nvidia import GpuProcess, parse_processes
 from builder.doctor.reading import PROGRAMS, output_of, text_of
 from builder.matrix.cells import Cell
 from builder.recipes.models import Recipe

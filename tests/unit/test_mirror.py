@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 # What no single module can answer for: the file, and what it tests.
 ACROSS = {
     "commands/test_surroundings.py": "faults of the machine around us, through several commands",
+    "doctor/test_hosts.py": "real hosts of tests/fixtures/doctor/hosts.toml, read and judged whole",
     "store/test_at_once.py": "several processes at one cache: fetch, layers and prune together",
     "test_borders.py": "the import order, sizes and borders of all packages",
     "test_broken_checkpoints.py": "tests/fixtures/broken_checkpoints.py",

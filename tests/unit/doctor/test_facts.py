@@ -8,59 +8,21 @@ from pathlib import Path
 import pytest
 
 from builder.doctor.facts import (
-    Slowdown,
     listens,
     parse_addresses,
-    parse_cuda,
+    parse_cuda_memory,
     parse_docker,
-    parse_gpus,
     parse_ibstat,
     parse_links,
     parse_meminfo,
-    parse_processes,
     parse_swaps,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "doctor"
 
 
-def test_a_gb10_gives_no_memory_and_may_give_no_power() -> None:
-    gpus = parse_gpus("NVIDIA GB10, 12.1, 580.173.02, P0, 96, [N/A], 690, 3003, 0x0\n")
-    assert gpus is not None
-    (gpu,) = gpus
-    assert (gpu.name, gpu.capability, gpu.driver) == ("NVIDIA GB10", "12.1", "580.173.02")
-    assert (gpu.utilization, gpu.power, gpu.clock, gpu.clock_limit) == (96, None, 690, 3003)
-
-
-@pytest.mark.parametrize(("mask", "faults"), [
-    ("0x0000000000000001", 0),  # idle
-    ("0x0000000000000020", Slowdown.SOFTWARE_THERMAL),
-    ("0x0000000000000089", Slowdown.POWER_BRAKE | Slowdown.HARDWARE),
-    ("[N/A]", 0),
-])
-def test_only_faults_count_as_a_slowdown(mask: str, faults: int) -> None:
-    gpus = parse_gpus(f"NVIDIA GB10, 12.1, 580.95, P0, 9, 4, 208, 3003, {mask}")
-    assert gpus is not None
-    assert gpus[0].slowdown == faults
-
-
 def test_no_answer_is_not_an_empty_one() -> None:
-    assert parse_gpus(None) is None
-    assert parse_gpus("") == ()
-    assert parse_processes(None) is None
-    assert parse_processes("") == ()
     assert parse_ibstat(None) is None
-
-
-def test_processes_have_bytes_where_the_driver_says_so() -> None:
-    processes = parse_processes("415592, VLLM::EngineCore, 69564\n300, unknown, [N/A]\nbroken\n")
-    assert processes is not None
-    assert [(each.pid, each.memory) for each in processes] == [(415592, 69564 << 20), (300, None)]
-
-
-def test_the_driver_states_its_cuda_version_in_the_table_only() -> None:
-    assert parse_cuda((FIXTURES / "nvidia-smi.txt").read_text()) == "13.0"
-    assert parse_cuda("NVIDIA-SMI has failed") is None
 
 
 def test_docker_info_with_and_without_an_engine() -> None:
@@ -122,13 +84,6 @@ def test_an_adapter_without_a_rate_has_rate_0() -> None:
     assert [(one.name, one.rate) for one in adapters] == [("mlx5_0", 0)]
 
 
-@pytest.mark.parametrize("text", ["inf", "nan", "1e999", "\u00b2"])
-def test_what_is_no_finite_number_counts_as_not_given(text: str) -> None:
-    found = parse_processes(f"12, vllm, {text}\n{text}, x, 5\n")
-    assert found is not None
-    assert [(one.pid, one.memory) for one in found] == [(12, None)]
-
-
 def test_links_of_rdma_adapters() -> None:
     links = parse_links((FIXTURES / "ibdev2netdev.txt").read_text())
     assert [(link.adapter, link.device) for link in links if link.up] == [
@@ -146,3 +101,12 @@ def test_addresses_by_device() -> None:
     text = json.dumps([{"ifname": "a", "addr_info": [{"family": "inet", "local": "10.0.0.1"},
                                                      {"family": "inet6", "local": "fe80::1"}]}])
     assert parse_addresses(text) == {"a": ("10.0.0.1",)}
+
+
+@pytest.mark.parametrize(("text", "figures"), [
+    ("118146539520 130653057024\n", (118146539520, 130653057024)), ("0 5", (0, 5)),
+    ("", None), (None, None), ("1 2 3", None), ("free 5", None), ("-1 5", None),
+    (f"1 {'9' * 40}", None)])
+def test_what_cuda_says_that_it_can_get(text: str | None, figures: tuple[int, int] | None) -> None:
+    memory = parse_cuda_memory(text)
+    assert (memory and (memory.free, memory.total)) == figures

@@ -45,7 +45,7 @@ def host(folder: dict[str, Any] | None = None, texts: dict[str, str | None] | No
         "docker": json.dumps(DOCKER), "ibstat": (FIXTURES / "ibstat.txt").read_text(),
         "ibdev2netdev": LINKS, "addresses": ADDRESSES,
         "earlyoom": "812\n", "desktop": "", "ollama": "", "meminfo": MEMINFO,
-        "swaps": SWAP.splitlines()[0], "tcp": TCP}
+        "swaps": SWAP.splitlines()[0], "tcp": TCP, "cuda_memory": "118146539520 130653057024\n"}
     raw: dict[str, Any] = {
         "machine": "aarch64", "kernel": "6.17.0-1032-nvidia", "user": "me", "groups": ("docker",),
         "texts": {**usual, **(texts or {})}, "cdi": (), "memlock": -1,
@@ -69,6 +69,9 @@ UNFIT: dict[str, tuple[str, dict[str, Any]]] = {
     "x86-64": ("machine", {"machine": "x86_64"}),
     "another GPU": ("gpu", {"texts": {"gpus": BUSY.replace("12.1", "8.9")}}),
     "an old driver": ("driver", {"texts": {"gpus": BUSY.replace("580.126.09", "570.86.15")}}),
+    "a driver that was updated under its kernel": ("driver-answers", {
+        "gpu_fault": "Failed to initialize NVML: Driver/library version mismatch",
+        "texts": {"gpus": None, "gpu_processes": None}}),
     "a driver of CUDA 12.8": ("cuda", {"texts": {"gpu_summary": "CUDA Version: 12.8"}}),
     "no docker": ("docker", {"texts": {"docker": None}}),
     "an engine that is down": ("docker", {"texts": {"docker": json.dumps(
@@ -94,6 +97,8 @@ WARNED: dict[str, tuple[str, dict[str, Any]]] = {
     "heat": ("slowdown", {"texts": {"gpus": BUSY.replace("0x0000000000000000", "0x60")}}),
     "memory that the start itself would use up": ("memory", {"texts": {"meminfo": MEMINFO.replace(
         "118365908", "95365908")}}),
+    "a CUDA that gets less than the recipe asks for": ("cuda-memory", {"texts": {
+        "cuda_memory": "88000000000 130653057024"}}),
     "a large page cache": ("page-cache", {"texts": {"meminfo": MEMINFO.replace(
         "6024020", "60240200").replace("112040196", "57824016")}}),
     "another server": ("gpu-holders", {"texts": {"gpu_processes": "9, VLLM::EngineCore, 1024"}}),
@@ -151,7 +156,9 @@ def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any] | None:
 
 # The first is asked only where the second is in order.
 NEEDS = (("page-cache", "gpu"), ("rdma-gid", "rdma-address"), ("folder", "folder-unusable"),
-         ("disk", "folder-unusable"))
+         ("disk", "folder-unusable"), *((check, "driver-answers") for check in (
+             "cuda", "cuda-memory", "gpu-in-containers", "page-cache", "held-memory", "gpu-holders",
+             "earlyoom", "desktop", "gpu")))
 
 
 def asked(named: dict[str, Verdict]) -> dict[str, Verdict]:
@@ -251,6 +258,23 @@ def test_of_a_folder_that_nobody_can_use_no_free_space_is_told() -> None:
     nowhere = CACHE.model_copy(update={"path": "/proc/x", "free": 0, "problem": "keeps no files"})
     assert line_of(host(folders=(nowhere, CACHE)), "disk").seen.startswith("900 GB free")
     assert "disk" not in {line.check for line in judge(host(folders=(nowhere,)), NEED)}
+
+
+def test_a_holder_of_the_gpu_is_named_with_its_container() -> None:
+    cgroup = f"0::/system.slice/docker-{'4f' * 32}.scope"
+    held = host(texts={"gpu_processes": "9, VLLM::EngineCore, 69564\n8, python3, [N/A]",
+                       "containers": f"{'4f' * 32} my-vllm\n"}, cgroups={9: cgroup})
+    assert line_of(held, "gpu-holders").seen == (
+        "VLLM::EngineCore in container my-vllm (72.9 GB), python3 (size not given)")
+
+
+def test_a_driver_that_names_no_cuda_version_does_not_pass() -> None:
+    assert line_of(host(texts={"gpu_summary": None}), "cuda").verdict is Verdict.UNSEEN
+
+
+def test_without_an_answer_of_cuda_its_memory_is_not_seen() -> None:
+    line = line_of(host(texts={"cuda_memory": None}), "cuda-memory")
+    assert (line.verdict, line.remedy) == (Verdict.UNSEEN, "")
 
 
 def test_cdi_gives_containers_a_gpu_too() -> None:

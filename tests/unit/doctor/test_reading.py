@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from builder.doctor.reading import PROGRAMS, look_at_folder, output_of, read_host, text_of
+from builder.doctor import cuda_memory
+from builder.doctor.reading import (
+    PROGRAMS,
+    fault_of,
+    look_at_folder,
+    output_of,
+    read_host,
+    text_of,
+)
 
 
 def test_every_program_and_file_is_asked_once(tmp_path: Path) -> None:
@@ -48,9 +57,11 @@ def test_addresses_of_rdma_adapters_come_from_the_kernels_files(tmp_path: Path) 
 
 
 def test_no_program_that_is_asked_can_change_the_host() -> None:
-    allowed = {"nvidia-smi", "docker", "ibstat", "ibdev2netdev", "ip", "pgrep"}
+    allowed = {"nvidia-smi", "docker", "ibstat", "ibdev2netdev", "ip", "pgrep", sys.executable}
     assert {command[0] for command in PROGRAMS.values()} == allowed
-    assert PROGRAMS["docker"][1] == "info"
+    assert [command[1] for command in PROGRAMS.values() if command[0] == "docker"] == ["info", "ps"]
+    (ours,) = (command for command in PROGRAMS.values() if command[0] == sys.executable)
+    assert ours[1:] == ("-I", cuda_memory.__file__)
     assert PROGRAMS["addresses"][-1] == "show"
     assert not any(flag.startswith(("-pm", "-lgc", "-r", "--gpu-reset"))
                    for command in PROGRAMS.values() for flag in command)
@@ -67,6 +78,21 @@ def test_a_program_that_is_missing_fails_or_hangs_gives_nothing(
     assert output_of(("fails",)) is None
     assert output_of(("hangs",)) is None
     assert output_of(("says",)) == "yes\n"
+    assert fault_of(("no-such-program",)) == fault_of(("says",)) == ""
+    assert fault_of(("fails",)) == "no"
+    assert fault_of(("hangs",)) == "hangs does not answer"
+
+
+def test_the_containers_of_processes_are_in_the_kernels_files(tmp_path: Path) -> None:
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/77/cgroup").write_text("0::/system.slice/docker-4f.scope\n")
+    answers = {"nvidia-smi": "77, VLLM::EngineCore, 69564\n78, gone, 5\n../etc, x, 1\nbroken"}
+    raw = read_host((), tmp_path, lambda command: answers.get(command[0]))
+    assert raw.cgroups == {77: "0::/system.slice/docker-4f.scope"}
+
+
+def test_a_file_system_without_blocks_keeps_no_files() -> None:
+    assert not look_at_folder(Path("/proc/x")).writable
 
 
 def test_a_large_file_is_read_at_its_beginning_only(tmp_path: Path) -> None:
