@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 OPERATOR = re.compile(r"[<>=!~]")
 ANY = "*"
@@ -21,8 +21,10 @@ def specifier(text: str) -> str:
     Raises ValueError for anything else.
     """
     try:
-        _parse(text or "empty")
-    except InvalidSpecifier as error:
+        for part in _parse(text or "empty"):
+            if part.operator != "===":
+                Version(part.version.removesuffix(".*"))
+    except ValueError as error:  # no specifier, or a number of more digits than Python parses
         raise ValueError(f"{text!r} is neither a version nor a version specifier") from error
     return text
 
@@ -74,7 +76,7 @@ def is_exact(text: str) -> bool:
     """Say whether ``text`` names one version, with no space or line end around it."""
     try:
         Version(text)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or a number of more digits than Python parses
         return False
     return text == text.strip()
 

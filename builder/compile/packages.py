@@ -7,7 +7,7 @@ base and the processor that compile, and resolved when it is not there yet.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -17,8 +17,8 @@ from builder.bases.state import SlimRecipe
 from builder.config_file import shape_problems
 from builder.debian.resolve import resolve_debs
 from builder.files import write_text
-from builder.locking.base_lock import LockedBase, LockedDeb
-from builder.locking.generated import SUMS, damaged, read_generated, record_sum
+from builder.locking.base_lock import Digest, LockedBase, LockedDeb
+from builder.locking.generated import SUMS, damaged, in_order, read_generated, record_sum, repeated
 from builder.model import Frozen
 
 FILE = "toolchains.toml"
@@ -29,7 +29,7 @@ HEADERS = "libpython{python}-dev"  # pyconfig.h of the target's processor
 class Toolchain(Frozen):
     """The packages that were asked for beside a base's own, and what that means."""
 
-    base: str  # the image id of the base that compiles
+    base: Digest  # the image id of the base that compiles
     asked: tuple[str, ...]
     packages: tuple[LockedDeb, ...]
 
@@ -46,9 +46,27 @@ def load(path: Path) -> tuple[Toolchain, ...]:
     if raw is None:
         return ()
     faults = [f"{problem.where}: {problem.what}" for problem in shape_problems(Toolchains, raw)]
+    found = () if faults else Toolchains.model_validate(raw).toolchain
+    faults += _faults(found)
     if faults:
         raise damaged("toolchains' lock", faults, path, STEP)
-    return Toolchains.model_validate(raw).toolchain
+    return found
+
+
+def _faults(toolchains: Sequence[Toolchain]) -> Iterator[str]:
+    """Yield what is wrong with toolchains of the right shape: order, duplicates, no sha256."""
+    if not in_order((each.base, *each.asked) for each in toolchains):
+        yield "toolchain: they are not sorted by base and what was asked for"
+    yield from (f"toolchain: {what} is there twice" for what in repeated(
+        f"{' '.join(each.asked)} for {each.base}" for each in toolchains))
+    for each in toolchains:
+        here = f"toolchain.{' '.join(each.asked)}"
+        if not in_order((deb.name, deb.arch) for deb in each.packages):
+            yield f"{here}: its packages are not sorted by name"
+        yield from (f"{here}: the package {name} is there twice" for name in repeated(
+            f"{deb.name} {deb.arch}" for deb in each.packages))
+        yield from (f"{here}: {deb.name}: it needs a sha256, a path and a size above 0"
+                    for deb in each.packages if not (deb.sha256 and deb.path and deb.size))
 
 
 def locked(path: Path, host: LockedBase, recipe: SlimRecipe, asked: Sequence[str]

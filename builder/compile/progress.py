@@ -6,12 +6,13 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from builder import console
 from builder.console import Meter
 
 LINE = re.compile(r"#\d+ (?:\d+\.\d+ )?(.*)")  # of BuildKit's plain log
-STATUS = re.compile(r"@\[(\d+)/(\d+) [^\]]*\] (.*)")
+STATUS = re.compile(r"@\[(\d{1,9})/(\d{1,9}) [^\]]*\] (.*)")
 NOTE = re.compile(r"@(jobs|killed|step|end) (.*)")
 
 
@@ -31,7 +32,8 @@ class Progress:
         if status:
             self._files(int(status[1]), int(status[2]))
         elif note:
-            self._note(note[1], note[2])
+            with suppress(ValueError, LookupError, TypeError, RecursionError):  # a program's own
+                self._note(note[1], note[2])
 
     def _files(self, done: int, total: int) -> None:
         if done <= 1 or total != self.total:  # a new run of ninja, with what was left

@@ -16,9 +16,11 @@ from builder.errors import NetworkError
 from builder.indexes.http import Client, Pace, SourceError, body, with_retries
 from builder.indexes.settings import Sources
 from builder.limits import HUB_FILE_BYTES
+from builder.text import one_line
 
 ENDPOINT = "https://huggingface.co"
 OK = 200
+SHOWN = 200  # characters of a foreign text in a message
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,10 @@ def ask_hub(repository: str, revision: str, user: Sources) -> HubModel:
                         int(size) if size else None)
     except SourceError as error:
         raise _failed(repository, error.reason) from error
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _failed(repository, f"answered with something else than a hub does: {error!r}"
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError,
+            RecursionError) as error:
+        said = one_line(repr(error), SHOWN)
+        raise _failed(repository, f"answered with something else than a hub does: {said}"
                       ) from error
 
 

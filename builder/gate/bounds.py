@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from builder import specifiers
 from builder.binaries.facts import WheelFacts
 from builder.gate.metadata import required
 from builder.gate.rules import Bounded, Rules, rules
@@ -39,7 +40,8 @@ def _unbounded(rule: Bounded, got: WheelFacts, asked: Sequence[tuple[WheelFacts,
     if any(one.operator in UP_TO for _, requirement in asked for one in requirement.specifier):
         return
     lowest = [(Version(one.version), wheel, requirement) for wheel, requirement in asked
-              for one in requirement.specifier if one.operator in FROM]
+              for one in requirement.specifier
+              if one.operator in FROM and specifiers.is_exact(one.version)]
     if not lowest:
         return
     since, wheel, requirement = min(lowest, key=_version)  # made for the oldest release

@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from builder.binaries.facts import ElfFacts, WheelFacts
 from builder.locking.findings import Finding, FindingCode, Severity
 
-_VERSION = re.compile(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?$")
+_VERSION = re.compile(r"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d+)?$")
 _PROMISED = re.compile(r"manylinux_(\d{1,4})_(\d{1,4})_\w+$")
 _OLDER = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 LOADED = ("dyn", "exec")  # kinds of ELF files; others are for a linker or a debugger

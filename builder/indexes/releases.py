@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from builder.errors import NetworkError
@@ -45,7 +45,7 @@ def _versions(files: Collection[str], project: str, tags: Collection[Tag]) -> It
     for file in files:
         try:
             name, version, _, of_file = parse_wheel_filename(file)
-        except InvalidWheelFilename:
+        except ValueError:  # no name of a wheel, or a number of more digits than Python parses
             continue
         if name == project and not of_file.isdisjoint(tags):
             yield Version(version.public)  # +cu130 and its like are builds of one release

@@ -20,11 +20,12 @@ from builder.errors import command
 from builder.files import write_text
 from builder.locking.generated import SUMS, damaged, in_order, read_generated, record_sum, repeated
 from builder.locking.lock import Sha256
-from builder.model import Frozen
+from builder.model import Frozen, Name
 
 UPGRADE_STEP = f"make it again with {command('base', '--upgrade')}"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 SNAPSHOT_FORMAT = "%Y%m%dT%H%M%SZ"
+Word = Annotated[str, Field(pattern=r"^[!-~]*$")]
 Key = tuple[str, str]  # ("slim", "linux/arm64")
 
 
@@ -46,12 +47,12 @@ class LockedDeb(Frozen):
     ``sha256`` and ``path`` are empty for packages that came inside somebody else's image.
     """
 
-    name: str
-    version: str
-    arch: str
+    name: Word
+    version: Word
+    arch: Word
     sha256: Sha256 | Literal[""]
     size: Annotated[int, Field(ge=0)]
-    path: str
+    path: Word
 
 
 class LockedBase(Frozen):
@@ -64,15 +65,15 @@ class LockedBase(Frozen):
     the reason why this is not the committed base, ``instead_of`` that base's image id.
     """
 
-    name: str
+    name: Name
     platform: Literal["linux/amd64", "linux/arm64"]
     recipe: Digest
     image_id: Digest
     digest: Digest
     diff_ids: tuple[Digest, ...]
-    python: str
-    glibc: str
-    epoch: int
+    python: Annotated[str, Field(pattern=r"^(\d{1,3}(\.\d{1,3}){1,2})?$")]
+    glibc: Annotated[str, Field(pattern=r"^(\d{1,3}\.\d{1,3})?$")]
+    epoch: Annotated[int, Field(ge=0, lt=1 << 33)]
     snapshot: Annotated[str, AfterValidator(snapshot_time)] = ""
     source: str = ""
     unlocked: str = ""

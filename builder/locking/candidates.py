@@ -7,6 +7,7 @@ no tag is named here, because those of vLLM's wheels differ from release to rele
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -135,8 +136,9 @@ def _measure(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
 def _ask(candidate: WheelCandidate, client: Client) -> tuple[str, int]:
     if candidate.sha256:
         with client.head(candidate.url) as reply:
-            if reply.status_code == 200 and "Content-Length" in reply.headers:
-                return candidate.sha256, int(reply.headers["Content-Length"])
+            length = reply.headers.get("Content-Length", "")
+            if reply.status_code == 200 and re.fullmatch(r"[0-9]{1,18}", length):
+                return candidate.sha256, int(length)
     with client.get(candidate.url) as reply:
         if reply.status_code != 200:
             raise SourceError(f"answered {reply.status_code}", retry=False)

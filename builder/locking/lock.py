@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from pydantic import Field, model_validator
 
 from builder import specifiers
@@ -37,7 +36,7 @@ class LockedWheel(Frozen):
 
     name: str
     version: str
-    file: Annotated[str, Field(pattern=r"^[^/\\]+\.whl$")]
+    file: Annotated[str, Field(pattern=r"^[\w.+!-]+\.whl$")]
     sha256: Sha256
     size: Annotated[int, Field(ge=0)]
     index: str
@@ -217,7 +216,7 @@ def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
         yield "size: no wheel has 0 bytes"
     try:
         name, version, _, _ = parse_wheel_filename(wheel.file)
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # no name of a wheel, or a number of more digits than Python parses
         yield f'file: "{wheel.file}" is not the file name of a wheel'
         return
     if not specifiers.is_exact(wheel.version):

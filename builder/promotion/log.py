@@ -25,7 +25,7 @@ from builder.registry.repository import Manifest, Repository, note_manifest
 LOG_TYPE = "application/vnd.sparkyard.log.v1+json"
 ENTRY_NOTE = f"{label.PREFIX}log.entry"
 SHORT = 12  # hexadecimal digits of an entry's digest in its tag
-_TAG = re.compile(r"(.+)-log-(\d{6,})-([0-9a-f]{12})")
+_TAG = re.compile(r"(.+)-log-([0-9]{6,12})-([0-9a-f]{12})")
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Action = Literal["promote", "rollback"]
 

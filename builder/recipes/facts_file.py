@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,15 @@ from typing import Any
 from builder.errors import NetworkError
 from builder.fetch.hub import HubModel
 from builder.files import write_text
-from builder.recipes.model_facts import FULL, ModelFacts, Shape, facts_path, shape_from
+from builder.recipes.model_facts import (
+    FULL,
+    SHOWN,
+    ModelFacts,
+    Shape,
+    facts_path,
+    shape_from,
+)
+from builder.text import one_line
 
 KEPT = ("bits", "kv_cache_bits", "shares_cache")  # the hub says these in many ways, or not at all
 WIDTH = 90
@@ -29,8 +38,8 @@ def renewed(found: HubModel, old: ModelFacts | None) -> ModelFacts:
             parameters=found.parameters, weights_bytes=size, shape=shape_from(found.config),
             largest_file_bytes=max(found.files.values(), default=None),
             source=f"https://huggingface.co/{found.repository}/tree/{found.revision}", **kept)
-    except ValueError as error:
-        words = "; ".join(str(error).splitlines()[1:3]) or str(error)
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        words = one_line("; ".join(str(error).splitlines()[1:3]) or str(error), SHOWN)
         raise NetworkError(f"what the hub has of {found.repository} is not understood: {words}",
                            where=found.repository,
                            next_step="write the facts by hand, as docs/recipes.md says") from error
@@ -57,11 +66,15 @@ def _lines(facts: ModelFacts) -> Iterator[str]:
 def _period(shape: Shape) -> tuple[str, ...]:
     """Return the shortest pattern that repeats to the layers of the shape."""
     kinds = shape.layer_types
-    whole = (kinds * shape.num_hidden_layers)[:shape.num_hidden_layers]
+    whole = _repeated(kinds, shape.num_hidden_layers)
     for length in range(1, len(kinds) + 1):
-        if (kinds[:length] * shape.num_hidden_layers)[:shape.num_hidden_layers] == whole:
+        if _repeated(kinds[:length], shape.num_hidden_layers) == whole:
             return kinds[:length]
     return kinds or (FULL,)
+
+
+def _repeated(kinds: tuple[str, ...], count: int) -> tuple[str, ...]:
+    return tuple(itertools.islice(itertools.cycle(kinds), count))
 
 
 def _value(value: Any) -> str:

@@ -29,6 +29,7 @@ LARGE_GIB = 70  # from here on vLLM takes larger batches by default, but on an A
 STAGES_A_FILE = ("fastsafetensors",)
 BUFFER_BYTES = {"instanttensor": 4.4 * GIB}
 COUNTED_BLOCKS = "<0.20.2"  # compared in the sources of 0.19.0, 0.20.2 and 0.32.0
+WHOLE_GIB = re.compile(r"[0-9]{1,6}")
 OVERLAPS = ">=0.21"  # 0.20.2 does not, 0.32.0 does; the first is not known
 
 
@@ -138,7 +139,7 @@ def settings(serve: Sequence[str], environment: Mapping[str, str], machine: Mach
         tensor_parallel=split,
         block=_whole(values, "--block-size") or (16 if machine.is_cuda else 128),
         cache_bits=_cache_bits(values.get("--kv-cache-dtype", "auto")),
-        cache_bytes=int(space) * GIB if space.isdigit() else given,
+        cache_bytes=int(space) * GIB if WHOLE_GIB.fullmatch(space) else given,
         overlaps=machine.is_cuda and "--no-async-scheduling" not in values,
         vision="--language-model-only" not in values,
         quantization=values.get("--quantization", values.get("-q", "")),

@@ -21,10 +21,16 @@ from builder.errors import ConfigError, Problem, UsageError, command
 from builder.limits import CONFIG_BYTES, WEIGHT_HEADER_BYTES, read_file
 from builder.model import Frozen, Link
 from builder.recipes.entry import Date, Entry, Line
+from builder.text import one_line
 
 FOLDER = Path("recipes") / "models"
 FULL, SLIDING = "full_attention", "sliding_attention"
-Count = Annotated[int, Field(gt=0)]
+MOST = 10**18  # of anything that is counted; sums of products of them are still numbers
+MOST_LAYERS = 2000  # they are gone through one by one; the deepest models have 130
+Count = Annotated[int, Field(gt=0, le=MOST)]
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
+              RecursionError, struct.error)
+SHOWN = 300  # characters of what is wrong with a foreign file
 HUB_KEYS = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
             "num_key_value_heads", "head_dim", "num_global_key_value_heads", "global_head_dim",
             "sliding_window", "layer_types", "num_kv_shared_layers", "vocab_size",
@@ -39,14 +45,14 @@ class Shape(Frozen):
 
     hidden_size: Count
     intermediate_size: Count
-    num_hidden_layers: Count
+    num_hidden_layers: Annotated[int, Field(gt=0, le=MOST_LAYERS)]
     num_attention_heads: Count
     num_key_value_heads: Count
     head_dim: Count
     num_global_key_value_heads: Count | None = None
     global_head_dim: Count | None = None
     sliding_window: Count | None = None
-    layer_types: tuple[str, ...] = (FULL,)
+    layer_types: Annotated[tuple[str, ...], Field(max_length=MOST_LAYERS)] = (FULL,)
     num_kv_shared_layers: Annotated[int, Field(ge=0)] = 0
     vocab_size: Count
     max_position_embeddings: Count
@@ -179,13 +185,16 @@ def folder_facts(folder: Path, source: str) -> ModelFacts:
         return ModelFacts(repository=f"local/{folder.name}", as_of="1970-01-01", source=source,
                           weights_bytes=sum(sizes), largest_file_bytes=max(sizes),
                           shape=shape_from(config))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise UsageError(f"the checkpoint cannot be read: {error}", where=str(folder),
-                         next_step=f"check it with {command('smoke')}") from error
+    except UNREADABLE as error:
+        raise UsageError(f"the checkpoint cannot be read: {one_line(str(error), SHOWN)}",
+                         where=str(folder), next_step=f"check it with {command('smoke')}"
+                         ) from error
 
 
 def tensor_bytes(path: Path) -> int:
     """Return the bytes of the tensors of a safetensors file, from its header."""
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{path.name} is not a regular file")
     with path.open("rb") as handle:
         length = struct.unpack("<Q", handle.read(8))[0]
         if length > WEIGHT_HEADER_BYTES:

@@ -138,7 +138,7 @@ def command_line(serve: Sequence[str]) -> dict[str, str]:
 
 def number(value: str) -> float | None:
     """Return a number as vLLM reads it: ``k`` is 1,000 and ``K`` 1,024."""
-    found = re.fullmatch(r"(-?[\d.]+)([kKmM]?)", value)
+    found = re.fullmatch(r"(-?[\d.]{1,18})([kKmM]?)", value)
     try:
         return float(found[1]) * {"": 1, "k": 1e3, "K": 1024, "m": 1e6, "M": 1 << 20}[found[2]] \
             if found else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from builder.model import Frozen
 
-ESTIMATE = re.compile(r"estimated maximum model length is ([\d,]+)")
+ESTIMATE = re.compile(r"estimated maximum model length is (\d[\d,]{0,15})")
 SPARE = 0.95  # vLLM's estimate is the edge: a server there boots one time and not the next
 # The last line of a traceback, with or without the prefix of vLLM's logger.
 ERROR = re.compile(r"^(?:.*ERROR .*?\] )?((?:\w+\.)*\w*(?:Error|Exception|SystemExit): .+)")

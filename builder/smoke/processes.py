@@ -17,7 +17,8 @@ from builder.errors import EngineError
 from builder.process import CommandError
 
 OURS = ("VLLM::Engine", "VLLM::Worker")
-STAT = re.compile(r"^(?P<pid>\d+) \((?P<name>.*)\) (?P<state>\S) (?P<rest>.*)$")
+STAT = re.compile(r"^(?P<pid>\d{1,18}) \((?P<name>.*)\) (?P<state>\S) (?P<rest>.*)$")
+WHOLE = re.compile(r"[0-9]{1,18}")
 USER, SYSTEM = 10, 11  # ticks in user and system mode, counted after the state (proc(5))
 TICKS = 100  # a second, on every Linux that runs containers
 WORKING = 0.03  # of one core: an idle vLLM was seen to use 0.01
@@ -29,7 +30,7 @@ test -r $file && echo "limit $(cat $file)"; done
 sed -n 's/^anon /held /p' memory.stat 2>/dev/null
 sed -n 's/^total_rss /held /p' memory/memory.stat 2>/dev/null
 echo complete"""
-MEMORY = re.compile(r"^(limit|held) (\d+)$", re.MULTILINE)
+MEMORY = re.compile(r"^(limit|held) (\d{1,19})$", re.MULTILINE)
 STARVED = 0.85  # of the limit: what is left cannot even hold the programs' own pages
 
 
@@ -64,8 +65,13 @@ def read_look(text: str) -> Look:
     matches = filter(None, map(STAT.match, text.splitlines()))
     memory = {name: int(value) for name, value in MEMORY.findall(text)}
     return Look(tuple(Process(int(match["pid"]), match["name"], match["state"] not in "ZX",
-                              sum(map(int, match["rest"].split()[USER:SYSTEM + 1])) / TICKS)
+                              _ticks(match["rest"]) / TICKS)
                       for match in matches), memory.get("limit", 0), memory.get("held", 0))
+
+
+def _ticks(rest: str) -> int:
+    """Return the processor time; programs of the image wrote the list, and may write anything."""
+    return sum(int(word) for word in rest.split()[USER:SYSTEM + 1] if WHOLE.fullmatch(word))
 
 
 def look_into(box: Container) -> Look:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from builder import labels as label
 from builder.errors import IntegrityError, NetworkError
-from builder.files import disk_errors
+from builder.files import disk_errors, require_space
 from builder.limits import SETTINGS_BYTES
 from builder.model import Frozen
 from builder.registry.client import Client
@@ -73,6 +73,7 @@ def pull(registry: str, key: str, output: Path) -> Rebuilt | None:
     rebuilt = _facts(repository, f"compiled-{key}", Rebuilt)
     if rebuilt is None or rebuilt.key != key:
         return None
+    require_space(output, sum(file.size for file in rebuilt.files), "for compiled files")
     for file in rebuilt.files:
         target = output / file.path
         target.parent.mkdir(parents=True, exist_ok=True)

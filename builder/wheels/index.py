@@ -21,18 +21,21 @@ from email.parser import HeaderParser
 from pathlib import Path
 from urllib.parse import quote
 
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from builder.errors import IntegrityError, UsageError
 from builder.files import disk_errors, refuse_output, require_space, sha256_file, write_text
+from builder.limits import MODULE_BYTES, read_file
 from builder.patches.wheel import info_of
 from builder.removal import remove_file
+from builder.text import one_line
 
 MARKER = ".sparkyard-index"
 MARK = "A package index of Sparkyard: `sparkyard wheels index` adds to it and removes nothing.\n"
 PAGES, FILES = "simple", "files"
 API = "1.1"
+SHOWN = 200  # characters of foreign text
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,23 @@ def _projects(files: Path) -> dict[str, list[Offered]]:
 
 
 def _offered(path: Path) -> Offered:
-    metadata = path.with_name(f"{path.name}.metadata").read_bytes()
-    headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
-    return Offered(str(canonicalize_name(headers["Name"])), headers["Version"], path.name,
-                   sha256_file(path), path.stat().st_size, hashlib.sha256(metadata).hexdigest(),
-                   headers.get("Requires-Python", ""))
+    """Read one file of the index; raises UsageError for one that is not a wheel of that name.
+
+    Its own name becomes a folder and a link of the pages, so it must be what the file's name says.
+    """
+    try:
+        metadata = read_file(path.with_name(f"{path.name}.metadata"), MODULE_BYTES, "metadata")
+        headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
+        name, version, _, _ = parse_wheel_filename(path.name)
+        same = (str(canonicalize_name(str(headers["Name"]))) == name
+                and Version(str(headers["Version"])) == version)
+    except (OSError, ValueError) as error:
+        raise _no_wheel(path, one_line(str(error), SHOWN)) from error
+    if not same:
+        raise _no_wheel(path, "its metadata is that of another name or version")
+    return Offered(name, str(headers["Version"]), path.name, sha256_file(path),
+                   path.stat().st_size, hashlib.sha256(metadata).hexdigest(),
+                   one_line(str(headers.get("Requires-Python", "")), SHOWN))
 
 
 def _write_pages(pages: Path, projects: Mapping[str, Sequence[Offered]]) -> None:
@@ -164,6 +179,11 @@ def _as_json(entry: Offered) -> dict[str, object]:
 
 def _json(value: Mapping[str, object]) -> str:
     return json.dumps({"meta": {"api-version": API}, **value}, indent=1) + "\n"
+
+
+def _no_wheel(path: Path, problem: str) -> UsageError:
+    return UsageError(f"a file of the index is not a wheel that can be offered: {problem}",
+                      where=str(path), next_step="take it and its .metadata out of the index")
 
 
 def _refused(folder: Path, problem: str) -> UsageError:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
 
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import LockedWheel, Sha256
@@ -74,7 +76,7 @@ class RebuiltFile(Frozen):
 
     path: RelativePath
     sha256: Sha256
-    size: int
+    size: Annotated[int, Field(ge=0)]
     target: str = WHOLE
 
 

@@ -29,7 +29,8 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _relative(text: str) -> str:
-    if text.startswith("/") or "\\" in text or ".." in text.split("/") or not text:
+    if (text.startswith("/") or "\\" in text or not text.isprintable()
+            or {"", ".", ".."} & {*text.split("/")}):
         raise ValueError(f"{text!r} does not lie in the package")
     return text
 
@@ -40,7 +41,7 @@ RelativePath = Annotated[str, AfterValidator(_relative)]
 class SourceFile(Frozen):
     """A source archive on the package index, by sha256."""
 
-    file: Annotated[str, Field(pattern=r"^[^/\\]+\.tar\.gz$")]
+    file: Annotated[str, Field(pattern=r"^[\w.+!-]+\.tar\.gz$")]
     sha256: Sha256
     size: Annotated[int, Field(ge=1)]
 
@@ -162,7 +163,7 @@ class Recipe(Frozen):
     sources: Annotated[dict[str, Source], Field(min_length=1)]
     toolchain: Toolchain = Toolchain()
     build: Build = Build()
-    external: dict[str, External] = Field(default_factory=dict)
+    external: dict[TargetName, External] = Field(default_factory=dict)
     targets: dict[TargetName, Target] = Field(default_factory=dict)
     whole: Cost | None = None
     cache_gb: Annotated[float, Field(gt=0)] = 5.0  # ccache's size limit

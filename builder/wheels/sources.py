@@ -19,7 +19,7 @@ from builder.wheels.recipe import Recipe, SourceFile
 class Archive(LockedWheel):
     """A source archive, which the store and the fetcher treat as they treat a wheel."""
 
-    file: Annotated[str, Field(pattern=r"^[^/\\]+\.tar\.gz$")]
+    file: Annotated[str, Field(pattern=r"^[\w.+!-]+\.tar\.gz$")]
     index: str = DEFAULT_INDEX
 
 

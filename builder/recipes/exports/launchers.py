@@ -110,9 +110,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _scalar(text: str) -> str | int | float:
-    if re.fullmatch(r"[1-9]\d*|0", text):
+    if re.fullmatch(r"[1-9][0-9]{0,17}|0", text):
         return int(text)
-    return float(text) if re.fullmatch(r"\d+\.\d+", text) else text
+    return float(text) if re.fullmatch(r"[0-9]{1,18}\.[0-9]{1,18}", text) else text
 
 
 def _words(service: Service) -> tuple[str, ...]:

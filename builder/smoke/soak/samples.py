@@ -14,7 +14,7 @@ from builder.smoke.processes import LOOK_WITHIN_S
 
 # Of all processes, in kB whatever the page size: what cannot be given back, and is counted once.
 LOOK = "cat /proc/[0-9]*/status 2>/dev/null; echo complete"
-HELD = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
+HELD = re.compile(r"^RssAnon:\s+(\d{1,18}) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,31 @@ def test_the_committed_lock_is_as_it_is_written(tmp_path: Path) -> None:
     write(copy, load(committed))
     assert copy.read_text() == committed.read_text()
     assert {each.base for each in load(committed)} <= {base.image_id for base in BASES.values()}
+
+
+GOOD = (f'[[toolchain]]\nbase = "{HOST.image_id}"\nasked = ["ccache"]\npackages = [\n'
+        f'  {{ name = "a", version = "1", arch = "amd64", sha256 = "{"a" * 64}", size = 1, '
+        'path = "pool/a" },\n'
+        f'  {{ name = "b", version = "1", arch = "amd64", sha256 = "{"b" * 64}", size = 1, '
+        'path = "pool/b" },\n]\n')
+A, B = (line for line in GOOD.splitlines() if "version" in line)
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [
+    (f'sha256 = "{"a" * 64}"', 'sha256 = ""', "a: it needs a sha256"),
+    ("size = 1", "size = 0", "a: it needs a sha256, a path and a size"),
+    (A, f"{A}\n{A}", "the package a amd64 is there twice"),
+    (f"{A}\n{B}", f"{B}\n{A}", "not sorted by name"),
+    (GOOD, GOOD + GOOD, f"ccache for {HOST.image_id} is there twice"),
+    (GOOD, GOOD + GOOD.replace("ccache", "a"), "not sorted by base"),
+    ('path = "pool/a"', 'path = "a b"', "packages.0.path"),
+    (HOST.image_id, "x", "toolchain.0.base")])
+def test_each_edit_of_a_toolchain_is_refused_by_name(tmp_path: Path, before: str, after: str,
+                                                     said: str) -> None:
+    path = tmp_path / "toolchains.toml"
+    path.write_text(GOOD)
+    assert len(load(path)) == 1
+    path.write_text(GOOD.replace(before, after, 1))
+    with pytest.raises(LockError) as caught:
+        load(path)
+    assert said in str(caught.value)

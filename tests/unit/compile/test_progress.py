@@ -37,3 +37,12 @@ def test_a_killed_job_is_said_with_the_jobs_that_fit(capsys: pytest.CaptureFixtu
     said = " ".join(capsys.readouterr().err.split())
     assert "compiling with 2 of 20 cores" in said
     assert "killed for memory with 2 jobs; 1 fit, trying again" in said
+
+
+@pytest.mark.parametrize("text", ["@jobs {", "@jobs []", "@jobs {}", "@killed 1",
+                                  "@jobs " + "[" * 9999, f"@[{'9' * 5000}/1 x] y",
+                                  f"@jobs {'9' * 5000}"])
+def test_what_a_compiled_program_prints_does_no_harm(text: str) -> None:
+    progress = Progress(Meter("compiling", None, None, "files"))
+    progress.line(f"#25 3.0 {text}")
+    assert progress.total == 0

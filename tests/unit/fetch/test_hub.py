@@ -34,7 +34,9 @@ def test_one_file_has_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, {}, [], {**ABOUT, "siblings": [{"rfilename": "a"}]},
-                                    {**ABOUT, "siblings": [{"rfilename": "a.safetensors"}]}])
+                                    {**ABOUT, "siblings": [{"rfilename": "a.safetensors"}]},
+                                    {**ABOUT, "siblings": [{"rfilename": "a.safetensors",
+                                                            "size": "x" * 99_999}]}])
 def test_an_answer_that_is_no_hub_s_is_a_network_error(monkeypatch: pytest.MonkeyPatch,
                                                        answer: Any) -> None:
     found = pages()
@@ -46,8 +48,9 @@ def test_an_answer_that_is_no_hub_s_is_a_network_error(monkeypatch: pytest.Monke
     if isinstance(answer, dict) and answer and answer["siblings"][0]["rfilename"] == "a":
         assert ask(found, monkeypatch).files == {}  # a file that is none of the weights
         return
-    with pytest.raises(NetworkError, match="the hub says nothing of a/b"):
+    with pytest.raises(NetworkError, match="the hub says nothing of a/b") as caught:
         ask(found, monkeypatch)
+    assert len(caught.value.what) < 400
 
 
 def test_a_hub_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def test_a_newer_minor_version_than_any_user_was_made_for() -> None:
 @pytest.mark.parametrize(("version", "requires"), [
     ("4.8.0", (f"{DSL}==4.8.0", f"{DSL}>=4.4.2")),  # as vLLM 0.32 has it
     ("4.8.1", (f"{DSL}>=4.4.2,<5",)), ("4.4.9", (f"{DSL}>=4.4.2",)), ("4.8.1", (DSL,)),
-    ("4.8.1", ())])
+    ("4.8.1", ()), ("4.8.1", (f"{DSL}>={'9' * 5000}",))])
 def test_one_bound_is_enough(version: str, requires: tuple[str, ...]) -> None:
     assert found(version, *requires) == []
 

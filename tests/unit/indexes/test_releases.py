@@ -18,7 +18,8 @@ FILES = ("demo-0.10.0-cp38-abi3-manylinux_2_28_x86_64.whl",
          "demo-0.9.1+cu130-cp38-abi3-manylinux_2_28_x86_64.whl",
          "demo-0.11.0-cp38-abi3-manylinux_2_28_aarch64.whl",
          "demo-0.12.0.dev3-cp38-abi3-manylinux_2_28_x86_64.whl",
-         "demo-0.8.0.tar.gz", "other-1.0-cp38-abi3-manylinux_2_28_x86_64.whl")
+         f"demo-{'9' * 5000}-cp38-abi3-manylinux_2_28_x86_64.whl", "demo-0.8.0.tar.gz",
+         "other-1.0-cp38-abi3-manylinux_2_28_x86_64.whl")
 
 
 def offer(index: IndexServer) -> Sources:

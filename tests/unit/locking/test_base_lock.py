@@ -108,3 +108,20 @@ def test_the_sum_is_kept_where_locks_keep_sums(tmp_path: Path) -> None:
 def test_a_reason_is_written_only_where_there_is_one() -> None:
     assert "unlocked" not in render([make_base()])
     assert 'unlocked = "gone"' in render([make_base(unlocked="gone")])
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [
+    ('name = "slim"', 'name = "../../x"', "base.0.name"),
+    ('python = "3.11.2"', 'python = "x"', "base.0.python"),
+    ('glibc = "2.36"', 'glibc = "2.x"', "base.0.glibc"),
+    ("epoch = 1", f"epoch = {10**30}", "base.0.epoch"), ("epoch = 1", "epoch = -1", "base.0.epoch"),
+    ("pool/main/z", "pool/\\u0000/z", "base.0.packages.1.path"),
+    ('"1:1.2"', '"1:\\n1.2"', "base.0.packages.1.version")])
+def test_each_edit_of_the_facts_is_refused_by_name(tmp_path: Path, before: str, after: str,
+                                                   said: str) -> None:
+    text = render([make_base()])
+    assert before in text
+    (tmp_path / "bases.toml").write_text(text.replace(before, after), encoding="utf-8")
+    with pytest.raises(LockError) as caught:
+        load_bases(tmp_path / "bases.toml")
+    assert said in str(caught.value)

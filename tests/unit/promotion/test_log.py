@@ -84,7 +84,8 @@ def test_an_empty_log_has_no_head() -> None:
 
 def test_the_tags_of_a_log_are_known_by_their_form() -> None:
     assert is_log_tag(entry_tag("tf5-unverified", 12, A))
-    assert not any(map(is_log_tag, ("tf5", "tf5-20261121", "cpu-log", "sha256-" + "0" * 64)))
+    assert not any(map(is_log_tag, ("tf5", "tf5-20261121", "cpu-log", "sha256-" + "0" * 64,
+                                         f"cpu-log-{'9' * 5000}-{'0' * 12}")))
 
 
 @pytest.mark.parametrize(("steps", "targets"), [

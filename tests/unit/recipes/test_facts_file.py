@@ -47,7 +47,9 @@ def test_without_an_index_the_files_count() -> None:
 
 @pytest.mark.parametrize("changed", [
     {"config": {}}, {"tensor_bytes": None, "files": {}}, {"modified": "yesterday"},
-    {"config": {"text_config": {**CONFIG["text_config"], "layer_types": ["mamba"]}}}])
+    {"config": {"text_config": {**CONFIG["text_config"], "layer_types": ["mamba"]}}},
+    {"config": {"text_config": {**CONFIG["text_config"], "num_hidden_layers": 10**10}}},
+    {"config": [1]}, {"config": {"text_config": [1]}}, {"tensor_bytes": 10**30}])
 def test_what_is_not_understood_is_named_and_changes_nothing(changed: dict[str, Any]) -> None:
     with pytest.raises(NetworkError, match="what the hub has of a/b is not understood"):
         renewed(replace(FOUND, **changed), None)

@@ -57,6 +57,9 @@ def test_flags_are_read_in_vllm_s_own_spellings() -> None:
     assert (found.length, found.cache_bits, found.sequences) == (32_000, 8, 4)
     assert (found.vision, found.loader, found.drafter) == (False, "fastsafetensors", "a/b")
     assert not found.overlaps
+    assert wanted("--max-model-len", "9" * 5000).length is None
+    for odd in ("\u00b2", "9" * 5000, "-1", "1e9"):
+        assert wanted(machine=CPU, VLLM_CPU_KVCACHE_SPACE=odd).cache_bytes is None
     assert wanted("--kv-cache-dtype", "auto").cache_bits is None
     assert wanted("--kv-cache-dtype", "bfloat16").cache_bits == 16
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,36 @@ def test_the_tiny_checkpoint_is_read_from_its_folder() -> None:
     assert facts.shape.heads(FULL) == (2, 64)
     size = (folder / "model.safetensors").stat().st_size
     assert 0 < size - facts.weights_bytes < 20_000  # the header
+
+
+@pytest.mark.parametrize(("config", "header"), [
+    ({"num_hidden_layers": 10**10}, {}), ({"layer_types": [FULL] * 9999}, {}),
+    ({"hidden_size": 10**30}, {}), ({"num_attention_heads": 1e-320, "head_dim": None}, {}),
+    ({}, {"a": {"data_offsets": [1]}}), ({}, {"a": {"data_offsets": [0, "1"]}}), ({}, [])])
+def test_a_checkpoint_that_would_take_all_memory_or_break_the_reader_is_refused(
+        tmp_path: Path, config: dict[str, Any], header: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**SMALL, **config}))
+    text = json.dumps(header or {"a": {"data_offsets": [0, 4]}}).encode()
+    text = b"[]" if header == [] else text
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    with pytest.raises(UsageError, match="the checkpoint cannot be read"):
+        folder_facts(tmp_path, "https://a.example")
+
+
+@pytest.mark.parametrize("deep", ["config.json", "model.safetensors"])
+def test_a_checkpoint_that_is_nested_deeply_or_is_a_pipe_is_refused(tmp_path: Path, deep: str
+                                                                    ) -> None:
+    text = b"[" * 20_000
+    (tmp_path / "config.json").write_bytes(text if deep == "config.json"
+                                           else json.dumps(SMALL).encode())
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    with pytest.raises(UsageError, match="the checkpoint cannot be read"):
+        folder_facts(tmp_path, "https://a.example")
+    (tmp_path / "config.json").write_text(json.dumps(SMALL))
+    (tmp_path / "model.safetensors").unlink()
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(UsageError, match="not a regular file"):
+        folder_facts(tmp_path, "https://a.example")
 
 
 @pytest.mark.parametrize("damage", ["config", "weights", "header", "nothing"])

@@ -187,6 +187,7 @@ def test_a_condition_has_exactly_one_test() -> None:
 
 def test_a_number_that_is_none_meets_no_bound() -> None:
     assert not Condition(flag="--x", above=1).holds({"--x": "auto"})
+    assert not Condition(flag="--x", above=1).holds({"--x": "9" * 5000})
     assert Condition(flag="--x", above=1024).holds({"--x": "2K"})
 
 

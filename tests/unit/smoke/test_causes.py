@@ -45,6 +45,8 @@ def test_quiet_on_a_good_boot_and_on_neighbours(line: str) -> None:
 
 def test_the_length_that_would_fit_is_the_estimate_less_five_per_cent() -> None:
     assert shortage([LINES[0][1]]).endswith("; --max-model-len 61864 would fit")
+    for odd in (",", "9" * 5000):  # a log may say anything
+        assert shortage([f"the estimated maximum model length is {odd}"])
 
 
 TRACEBACK = """(EngineCore pid=28) ERROR 11-21 08:30:07 [core.py:1510] EngineCore failed to start.

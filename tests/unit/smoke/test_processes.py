@@ -35,6 +35,15 @@ def test_reads_names_states_and_seconds() -> None:
     assert not read_look(STAT.replace("Worker) S", "Worker) Z")).processes[2].alive
 
 
+def test_a_list_that_the_image_made_up_is_read_without_harm() -> None:
+    """The programs that print it are the image's own."""
+    long = "9" * 5000
+    look = read_look(f"1 (a) S {' x' * 20}\n2 (b) S {f' {long}' * 20}\n{long} (c) S 1\n"
+                     f"limit {long}\ncomplete\n")
+    assert [(each.name, each.seconds) for each in look.processes] == [("a", 0), ("b", 0)]
+    assert look.limit == 0
+
+
 def test_a_worker_that_is_gone_is_missed_and_others_are_not() -> None:
     monitor, _ = a_monitor()
     assert monitor.update(read_look(STAT)) == ""

@@ -89,3 +89,28 @@ def test_folders_that_are_not_an_index_are_refused(tmp_path: Path) -> None:
     write_index(tmp_path / "new", wheels(tmp_path))
     check_folder(tmp_path / "new", tmp_path / "cache")
     assert (tmp_path / "new" / MARKER).exists()
+
+
+@pytest.mark.parametrize(("metadata", "said"), [
+    ("Name: {outside}\nVersion: 1.0+sy.7.k12345678\n", "another name or version"),
+    ("Name: ../../x\nVersion: 1.0+sy.7.k12345678\n", "another name or version"),
+    ("Name: spam\nVersion: 9\n", "another name or version"),
+    ("Name: spam\nVersion: no version\n", "Invalid version"),
+    (f"Name: spam\nVersion: {'9' * 5000}\n", "4300"), ("", "another name or version"),
+    (None, "No such file")])
+def test_a_file_whose_metadata_says_another_name_leads_nowhere_else(
+        tmp_path: Path, metadata: str | None, said: str) -> None:
+    made, index, outside = wheels(tmp_path), tmp_path / "index", tmp_path / "outside"
+    write_index(index, made[:1])
+    note = index / "files" / f"{made[0].name}.metadata"
+    if metadata is None:
+        note.unlink()
+    else:
+        note.write_text(metadata.format(outside=outside))
+    with pytest.raises(UsageError) as caught:
+        write_index(index, made[1:])
+    assert said in caught.value.what
+    assert made[0].name in caught.value.where
+    assert not outside.exists()
+    assert {path.name for path in (index / "simple").iterdir()} == {
+        "spam", "index.html", "index.json"}

@@ -106,5 +106,7 @@ def test_home_and_caches_are_left_to_the_launcher() -> None:
 def test_a_value_that_begins_like_no_number_stays_text() -> None:
     defaults, command = templated(("vllm", "serve", "m", "--max-model-len", "007", "--a"),
                                   doubled=False)
+    assert templated(("vllm", "serve", "m", "--max-model-len", "9" * 5000), doubled=False)[0] == {
+        "max_model_len": "9" * 5000}
     assert defaults == {"max_model_len": "007"}
     assert command == "vllm serve m \\\n  --max-model-len {max_model_len} \\\n  --a\n"
