@@ -26,7 +26,7 @@ from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
 from builder.nightly.issues import FolderIssues, GitHubIssues, Issues
 from builder.patches.load import load_series
 from builder.patches.stage import series_digest
-from builder.promotion.cell import promotable, tags_of
+from builder.promotion.cell import check_keys, promotable, tags_of
 from builder.promotion.contents import read_remote
 from builder.promotion.signing import KEY_VARIABLE, signing_key
 from builder.workspace import Workspace, open_workspace
@@ -59,6 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     workspace = open_workspace(options.matrix)
     cells = [cell for cell in promotable(select(workspace.cells, options.cells))
              if options.cells or not cell.blocked]
+    check_keys(cells, workspace.root)
     issues = (GitHubIssues() if options.issues == "github"
               else FolderIssues(workspace.cache / FOLDER))
     with alone(workspace.cache / FOLDER, workspace.root):

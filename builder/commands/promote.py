@@ -20,6 +20,7 @@ from builder.matrix.cells import Cell, select
 from builder.promotion.cell import (
     CellTags,
     Promoted,
+    check_keys,
     find_image,
     promotable,
     promote,
@@ -69,6 +70,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.log:
         return show_logs([tags_of(cell, workspace.registry, workspace.root) for cell in cells],
                          as_json=options.json)
+    check_keys(cells, workspace.root)
     records = [(read_record(path), _signature(path)) for path in options.record]
     results = [promote_cell(workspace, cell, options, records) for cell in cells]
     if options.json:

@@ -12,7 +12,7 @@ from typing import Any
 from builder import console
 from builder.errors import UsageError
 from builder.matrix.cells import select
-from builder.promotion.cell import CellTags, find_image, promotable, tags_of
+from builder.promotion.cell import CellTags, check_keys, find_image, promotable, tags_of
 from builder.promotion.contents import RemoteImage, read_remote
 from builder.promotion.moving import Moved, MovingTag
 from builder.workspace import open_workspace
@@ -36,6 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     """Roll one tag back, and say what changes with it."""
     workspace = open_workspace(options.matrix, make_cache=False)
     (cell,) = promotable(select(workspace.cells, [options.cell])[:1])
+    check_keys([cell], workspace.root)
     tags = tags_of(cell, workspace.registry, workspace.root)
     tag = tags.unverified if options.unverified else tags.own
     if tag is None:

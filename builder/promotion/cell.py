@@ -20,6 +20,7 @@ from builder.promotion.evidence import (
     prove,
 )
 from builder.promotion.moving import UNVERIFIED, Moved, MovingTag
+from builder.promotion.signing import require_key
 from builder.registry.client import Client
 from builder.registry.reference import is_digest, is_tag, parse
 from builder.registry.repository import Manifest, Repository
@@ -102,6 +103,16 @@ def promotable(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     for error in refusals:
         console.info(f"left out: {error.where}: {error.what}")
     return found
+
+
+def check_keys(cells: Sequence[Cell], root: Path) -> None:
+    """Raise UsageError where a public key of a policy, or cosign, is not there; asks nobody.
+
+    Otherwise a record that was signed would count as one that nobody signed.
+    """
+    for cell in cells:
+        for name in cell.promote.keys if cell.promote else ():
+            require_key(root / name, f"matrix.toml: the key of {cell.id}'s promotion,")
 
 
 def _refusal(cell: Cell) -> UsageError | None:

@@ -22,18 +22,26 @@ SIGNATURE_TYPE = "application/vnd.sparkyard.signature.v1"  # attached to what is
 SIGNATURE_CHARS = 4096  # one by ECDSA has 96 in base64
 COSIGN_S = 300.0
 SHOWN = 300  # characters of what cosign says
+TRIAL = "sparkyard looks whether this key signs\n"
 KEY_VARIABLE = "SPARKYARD_SIGN_KEY"
 
 
 def signing_key(asked: Path | None) -> Path | None:
     """Return the private key that signs what is pushed: the one asked for, else the environment's.
 
-    Raises UsageError where it or cosign is missing, so that nothing is pushed before that is known.
+    Raises UsageError where it or cosign is missing, or where it does not sign a trial: it is a
+    public key, or its password is wrong. So nothing is pushed before that is known.
     """
     named = os.environ.get(KEY_VARIABLE)
     key = asked or (Path(named) if named else None)
     if key is not None:
-        require_key(key, "--sign" if asked else KEY_VARIABLE)
+        option = "--sign" if asked else KEY_VARIABLE
+        require_key(key, option)
+        try:
+            sign_text(TRIAL, key)
+        except NetworkError as error:
+            raise UsageError(error.what, where=f"{option} {key}", next_step=error.next_step
+                             ) from error
     return key
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from builder.errors import UsageError
 from builder.matrix.promotion import Promotion, Requirement
-from builder.promotion.cell import CellTags, find_image, promotable, promote, tags_of
+from builder.promotion.cell import CellTags, check_keys, find_image, promotable, promote, tags_of
 from builder.promotion.evidence import UnprovenError, attach_record
 from tests.unit.cells_for_tests import make_cell
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
@@ -94,3 +94,21 @@ def test_a_cell_that_is_never_promoted_says_why_and_leaves_the_others_alone(
     assert tags.unverified is None
     with pytest.raises(UsageError, match="it must fail"):
         promote(tags, "sha256:" + "0" * 64)
+
+
+def test_a_policys_key_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                  ) -> None:
+    (tmp_path / "cosign").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    signed = make_cell().model_copy(
+        update={"promote": SPARKS.model_copy(update={"keys": ("own.pub",)})})
+    with pytest.raises(UsageError, match="no such key") as caught:
+        check_keys([make_cell(), signed], tmp_path)
+    assert caught.value.where == (f"matrix.toml: the key of {signed.id}'s promotion, "
+                                  f"{tmp_path / 'own.pub'}")
+    (tmp_path / "own.pub").touch()
+    check_keys([signed], tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    check_keys([make_cell()], tmp_path)
+    with pytest.raises(UsageError, match="cosign is not installed"):
+        check_keys([signed], tmp_path)

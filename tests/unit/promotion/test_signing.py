@@ -86,15 +86,24 @@ def test_the_key_that_is_asked_for_wins_over_the_environments_and_an_empty_one_i
     assert signing_key(None) is None
     monkeypatch.setenv(KEY_VARIABLE, "")
     assert signing_key(None) is None
+    (folder / "good").touch()
     monkeypatch.setenv(KEY_VARIABLE, str(folder / "cosign.key"))
     assert signing_key(None) == folder / "cosign.key"
     (folder / "other.key").touch()
     assert signing_key(folder / "other.key") == folder / "other.key"
+    (folder / "calls").unlink()
     monkeypatch.setenv(KEY_VARIABLE, str(folder / "gone.key"))
     with pytest.raises(UsageError, match="no such key") as caught:
         signing_key(None)
     assert caught.value.where.startswith(KEY_VARIABLE)
     assert not (folder / "calls").exists()
+
+
+def test_a_key_that_does_not_sign_is_refused_before_any_work(folder: Path) -> None:
+    with pytest.raises(UsageError, match="cosign did not sign: Error: no matching") as caught:
+        signing_key(folder / "cosign.key")
+    assert caught.value.where == f"--sign {folder / 'cosign.key'}"
+    assert "COSIGN_PASSWORD" in caught.value.next_step
 
 
 def test_without_cosign_a_key_is_refused_before_any_work(
