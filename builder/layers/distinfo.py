@@ -33,7 +33,12 @@ def fingerprint(parts: Iterable[bytes]) -> str:
     state = hashlib.sha256()
     for part in parts:
         state.update(part)
-    return "sha256=" + base64.urlsafe_b64encode(state.digest()).decode().rstrip("=")
+    return hash_text(state.digest())
+
+
+def hash_text(sha256: bytes) -> str:
+    """Return a digest as RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(sha256).decode().rstrip("=")
 
 
 def is_metadata(path: str, contents: WheelContents, layout: Layout) -> bool:

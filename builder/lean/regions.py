@@ -1,9 +1,9 @@
 """Fat binaries trimmed in place: the entries that a GPU may run move to the front of their region.
 
-A region keeps its address, which the program refers to; what is freed behind the kept entries is
-zeroed. Which entries a driver may take follows CUDA's selection order: exact machine code, then
-that of the same family, and PTX only where no machine code of the region loads. A driver that has
-chosen an entry does not try another one, so nothing that could be chosen is dropped.
+A region keeps its address, which the program refers to; what is freed behind the kept entries
+becomes zeros. Which entries a driver may take follows CUDA's selection order: exact machine code,
+then that of the same family, and PTX only where no machine code of the region loads. A driver that
+has chosen an entry does not try another one, so nothing that could be chosen is dropped.
 
 A region of an unknown form, with an entry of an unknown kind, or with nothing that loads stays as
 it is: what a driver answers for an empty region has not been seen on a GPU.
@@ -12,7 +12,8 @@ it is: what a driver answers for an empty region has not been seen on a GPU.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from builder.binaries.facts import Code, Form
@@ -23,6 +24,7 @@ REGION = struct.Struct("<IHHQ")  # magic, version, size of the header, size of t
 ENTRY = struct.Struct("<HHIQ12xI8xQ")  # kind, version, header, payload, architecture, flags
 VERSION = 1
 ALIGNMENT = 8
+PADDING_BYTES = 1 << 20  # looked at at once, after smaller pieces: most padding is short
 LINK_KINDS = (8, 64)  # NVVM and LTO code: for a linker, no GPU runs them
 
 
@@ -53,7 +55,7 @@ class Region(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """A zeroed range of the file."""
+    """A range of the file that nothing needs any more."""
 
     start: int
     end: int
@@ -97,7 +99,7 @@ def _skip_zeros(data: memoryview, at: int, end: int) -> int:
         if zeros < len(chunk):
             return at + zeros // ALIGNMENT * ALIGNMENT
         at += len(chunk)
-        block = 1 << 20
+        block = min(8 * block, PADDING_BYTES)
     return end
 
 
@@ -111,14 +113,28 @@ def kept(region: Region, gpu: str) -> tuple[Entry, ...]:
 
 
 def compact(data: memoryview, region: Region, entries: tuple[Entry, ...]) -> Freed | None:
-    """Move ``entries`` to the region's front and zero the rest; return what became free."""
+    """Move ``entries`` to the region's front; return what became free, for ``zero``."""
     if len(entries) == len(region.entries):
         return None
     at = region.start + region.header
     for entry in entries:
         data[at:at + entry.length] = bytes(data[entry.start:entry.start + entry.length])
         at += entry.length
-    data[at:region.end] = bytes(region.end - at)
     magic, version, header, _ = REGION.unpack_from(data, region.start)
     REGION.pack_into(data, region.start, magic, version, header, at - region.start - header)
     return Freed(at, region.end)
+
+
+def zero(data: memoryview, freed: Iterable[Freed], cut: Iterable[Freed]) -> None:
+    """Write zeros over what was ``freed``, but for what is ``cut`` out of the file anyway.
+
+    Both are in order and do not touch each other; each cut lies in one freed range.
+    """
+    holes = deque(cut)
+    for start, end in freed:
+        at = start
+        while holes and holes[0].end <= end:
+            hole = holes.popleft()
+            data[at:hole.start] = bytes(hole.start - at)
+            at = hole.end
+        data[at:end] = bytes(end - at)

@@ -6,14 +6,18 @@ the loader fills with zeros (``p_memsz`` beyond ``p_filesz``). File offsets move
 that no loader reads (symbols for a debugger) are left out as well. The tables of headers go behind
 everything else, that of the program beginning a page of its own: in the last writable segment's
 final page a loader would overwrite it with zeros.
+
+The file is written from its first byte to its last, and hashed while it is: nothing is read again
+for that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,12 +162,20 @@ class _Moves:
         return offset - self._gone[bisect_right(self._ends, offset)]
 
 
+class Written(NamedTuple):
+    """A file that was written: how many bytes it has, and their sha256."""
+
+    size: int
+    sha256: bytes
+
+
 def write_without(data: memoryview, holes: Sequence[Freed], dropped: Collection[str],
-                  target: Path) -> None:
+                  target: Path, done: Callable[[int], object] = lambda _offset: None) -> Written:
     """Write the file to ``target`` without ``holes`` and without the sections ``dropped``.
 
-    Holes are zero and lie inside loaded segments, dropped sections outside of them. Raises
-    ValueError where either is not so.
+    Holes lie inside loaded segments, dropped sections outside of them. Raises ValueError where
+    either is not so. The headers are changed in ``data``; ``done`` is told up to which offset of
+    it nothing is needed any more.
     """
     layout = read_layout(data)
     cuts = sorted([*holes, *unloaded(layout, dropped)])
@@ -175,24 +187,36 @@ def write_without(data: memoryview, holes: Sequence[Freed], dropped: Collection[
     table = -(-(heads + len(sections) * SECTION.size) // PAGE) * PAGE
     fields = list(layout.fields)
     fields[6], fields[10] = heads, len(segments)
+    programs, place = b"".join(PROGRAM.pack(*segment) for segment in segments), int(fields[5])
+    tail = bytes(heads - moves(len(data))) + b"".join(SECTION.pack(*head) for head in sections)
     if len(segments) > len(layout.segments):
         fields[5] = table
+        tail += bytes(table - heads - len(sections) * SECTION.size) + programs
+    else:
+        data[place:place + len(programs)] = programs
+        fields[5] = moves(place)
+    data[:HEADER.size] = HEADER.pack(*fields)
+    return _write(chain(_chunks(data, cuts, done), [tail]), target)
+
+
+def _write(parts: Iterable[bytes | memoryview], target: Path) -> Written:
+    state, size = hashlib.sha256(), 0
     with target.open("wb") as handle:
-        for chunk in _chunks(data, cuts):
-            handle.write(chunk)
-        handle.seek(heads)
-        handle.write(b"".join(SECTION.pack(*head) for head in sections))
-        handle.seek(int(fields[5]))
-        handle.write(b"".join(PROGRAM.pack(*segment) for segment in segments))
-        handle.seek(0)
-        handle.write(HEADER.pack(*fields))
+        for part in parts:
+            handle.write(part)
+            state.update(part)
+            size += len(part)
+    return Written(size, state.digest())
 
 
-def _chunks(data: memoryview, cuts: Sequence[Freed]) -> Iterator[memoryview]:
+def _chunks(data: memoryview, cuts: Sequence[Freed], done: Callable[[int], object]
+            ) -> Iterator[memoryview]:
     at = 0
     for cut in (*cuts, Freed(len(data), len(data))):
         for start in range(at, cut.start, COPY_BYTES):
-            yield data[start:min(start + COPY_BYTES, cut.start)]
+            end = min(start + COPY_BYTES, cut.start)
+            yield data[start:end]
+            done(end)
         at = cut.end
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BoundedSemaphore
 
 from pydantic import Field
 
@@ -26,7 +27,8 @@ from builder.locking.lock import LockedWheel
 from builder.model import Frozen
 from builder.store.content_store import Store
 
-WORKERS = 2  # the largest library has 630 MB, and two of them must stay under 1 GB of memory
+WORKERS = 2  # wheels that are trimmed at once; each takes up to 250 MB of memory
+FLUSHING = 2  # finished wheels that wait meanwhile until the disk has them
 
 
 class Saved(Frozen):
@@ -63,10 +65,12 @@ class LeanClosure:
 def trim_closure(wheels: FetchedWheels, gpu: str, store: Store) -> LeanClosure:
     """Return the closure with every wheel trimmed for ``gpu``; raises DiskError."""
     lock, ordered = wheels.lock, sorted(wheels.lock.wheels, key=lambda wheel: -wheel.size)
+    workers = min(WORKERS, os.cpu_count() or 1)
+    at_work = BoundedSemaphore(workers)
     with console.progress("trim", float(sum(wheel.size for wheel in ordered))) as meter, \
-            ThreadPoolExecutor(min(WORKERS, os.cpu_count() or 1)) as pool:
+            ThreadPoolExecutor(workers + FLUSHING) as pool:
         def trim(wheel: LockedWheel) -> Saved:
-            saved = _trim(wheel, wheels.paths[wheel], gpu, store)
+            saved = _trim(wheel, wheels.paths[wheel], gpu, store, at_work)
             meter.advance(wheel.size, wheel.name)
             return saved
 
@@ -78,7 +82,8 @@ def trim_closure(wheels: FetchedWheels, gpu: str, store: Store) -> LeanClosure:
     return LeanClosure(trimmed, tuple(saved[wheel] for wheel in lock.wheels))
 
 
-def _trim(wheel: LockedWheel, source: Path, gpu: str, store: Store) -> Saved:
+def _trim(wheel: LockedWheel, source: Path, gpu: str, store: Store, at_work: BoundedSemaphore
+          ) -> Saved:
     index = store.root / "lean" / f"{_key(wheel, gpu)}.json"
     known = _known(index)
     if known and (known.wheel is None or store.find_wheel(known.wheel)):
@@ -86,20 +91,25 @@ def _trim(wheel: LockedWheel, source: Path, gpu: str, store: Store) -> Saved:
     with store.temporary("wheel") as folder, disk_errors(store.root, "while wheels were trimmed"):
         folder.mkdir()
         target = folder / "trimmed.whl"
-        trimmed = trim_wheel(wheel, source, target, gpu, folder)
-        if trimmed is None:
-            saved = Saved(name=wheel.name, before=0, after=0)
-        else:
-            revision, savings = trimmed
-            lean = wheel.model_copy(update={
-                "version": revision.version, "file": revision.file,
-                "sha256": sha256_file(target), "size": target.stat().st_size})
-            if not store.find_wheel(lean):
-                store.add_wheel(lean, target)
-            saved = Saved(name=wheel.name, before=savings.before, after=savings.after,
-                          by_rule=dict(savings.by_rule), wheel=lean)
+        with at_work:
+            saved = _made(wheel, source, target, gpu)
+        if saved.wheel and not store.find_wheel(saved.wheel):
+            store.add_wheel(saved.wheel, target)
     write_text(index, saved.model_dump_json() + "\n")
     return saved
+
+
+def _made(wheel: LockedWheel, source: Path, target: Path, gpu: str) -> Saved:
+    """Write the trimmed wheel to ``target``, where there is something to take."""
+    trimmed = trim_wheel(wheel, source, target, gpu, target.parent)
+    if trimmed is None:
+        return Saved(name=wheel.name, before=0, after=0)
+    revision, savings = trimmed
+    lean = wheel.model_copy(update={
+        "version": revision.version, "file": revision.file,
+        "sha256": sha256_file(target), "size": target.stat().st_size})
+    return Saved(name=wheel.name, before=savings.before, after=savings.after,
+                 by_rule=dict(savings.by_rule), wheel=lean)
 
 
 def _key(wheel: LockedWheel, gpu: str) -> str:

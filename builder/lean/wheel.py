@@ -18,9 +18,10 @@ from pathlib import Path
 from packaging.version import Version
 
 from builder.binaries.elf import MAGIC
-from builder.layers.distinfo import Row, fingerprint, render
+from builder.layers.distinfo import Row, hash_text, render
 from builder.lean.library import Trimmed, trim_library
 from builder.lean.rules import removal, untouched
+from builder.lean.segments import Written
 from builder.locking.lock import LockedWheel
 from builder.patches.apply import Blob
 from builder.patches.revision import Revision
@@ -31,6 +32,14 @@ NOTE = "sparkyard-lean.json"
 CHUNK_BYTES = 1 << 20
 LEAST_SAVED = 200_000  # bytes; for less, a wheel keeps its published name and hash
 GPU_CODE, DEBUG = "GPU code of other architectures", "debug symbols"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A trimmed library: where it lies until the wheel is written, and its size and hash."""
+
+    path: Path
+    written: Written
 
 
 @dataclass
@@ -71,9 +80,9 @@ def trim_wheel(wheel: LockedWheel, source: Path, target: Path, gpu: str, scratch
 
 
 def _trim_members(old: zipfile.ZipFile, gpu: str, scratch: Path, savings: Savings
-                  ) -> dict[str, Path]:
+                  ) -> dict[str, Library]:
     """Decide on every member; return the trimmed libraries by their names in the wheel."""
-    trimmed: dict[str, Path] = {}
+    trimmed: dict[str, Library] = {}
     for item in old.infolist():
         name = item.filename
         savings.before += item.file_size
@@ -87,8 +96,8 @@ def _trim_members(old: zipfile.ZipFile, gpu: str, scratch: Path, savings: Saving
         elif _is_library(old, item) and not untouched(name):
             path = scratch / f"{len(trimmed)}.so"
             result = _trim_one(old, item, path, gpu)
-            if result.after < result.before:
-                trimmed[name] = path
+            if result.written:
+                trimmed[name] = Library(path, result.written)
                 _account(name, result, savings)
     return trimmed
 
@@ -120,11 +129,11 @@ def _account(name: str, result: Trimmed, savings: Savings) -> None:
     debug = min(result.debug, saved)
     savings.by_rule += Counter({DEBUG: debug, GPU_CODE: saved - debug})
     savings.files[name] = {"rule": GPU_CODE if result.dropped else DEBUG, **{
-        key: value for key, value in asdict(result).items() if value}}
+        key: value for key, value in asdict(result).items() if value and key != "written"}}
 
 
 def _write(old: zipfile.ZipFile, name: str, target: Path, revision: Revision,
-           trimmed: dict[str, Path], savings: Savings) -> None:
+           trimmed: dict[str, Library], savings: Savings) -> None:
     info = info_of(old, name)
     record, metadata = f"{info}/RECORD", f"{info}/METADATA"
     fresh = {revision.renamed(metadata): Blob(revision.metadata(old.read(metadata))),
@@ -136,26 +145,20 @@ def _write(old: zipfile.ZipFile, name: str, target: Path, revision: Revision,
             if item.filename in gone or item.filename == record or renamed in fresh:
                 continue
             if item.filename in trimmed:
-                store_file(new, item, renamed, trimmed[item.filename])
+                store_file(new, item, renamed, trimmed[item.filename].path)
             else:
                 copy_member(old, item, new, renamed)
         for path, blob in sorted(fresh.items()):
             store_member(new, path, blob)
         rows = revision.rows(record_rows(old.read(record), name), {
             path: blob.data for path, blob in fresh.items()}, gone)
-        signed = _signed(rows, {revision.renamed(path): file for path, file in trimmed.items()})
+        signed = _signed(rows, {revision.renamed(path): library.written
+                                for path, library in trimmed.items()})
         folder = revision.renamed(record).partition("/")[0]
         store_member(new, f"{folder}/RECORD", Blob(render(signed, folder)))
 
 
-def _signed(rows: Sequence[Row], trimmed: Mapping[str, Path]) -> list[Row]:
+def _signed(rows: Sequence[Row], trimmed: Mapping[str, Written]) -> list[Row]:
     """Return RECORD's rows with the hashes and sizes of the trimmed libraries."""
-    signed = []
-    for name, digest, size in rows:
-        path = trimmed.get(name)
-        if path:
-            with path.open("rb") as stream:
-                digest = fingerprint(iter(lambda: stream.read(CHUNK_BYTES), b""))
-            size = str(path.stat().st_size)
-        signed.append((name, digest, size))
-    return signed
+    return [(name, hash_text(trimmed[name].sha256), str(trimmed[name].size))
+            if name in trimmed else (name, digest, size) for name, digest, size in rows]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import hashlib
+import struct
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from lean_files import BASE, PAGE, PTX, SASS, Code, Library, memory_image, regio
 
 from builder.binaries.elf import read_elf
 from builder.lean import library
-from builder.lean.library import Trimmed, trim_library
+from builder.lean.library import RELA, Trimmed, trim_library
 from builder.lean.regions import Freed
+from builder.lean.segments import Written, read_layout
 
 GPU = "sm_121"
 BIG = b"x" * 8 * PAGE
@@ -34,6 +37,7 @@ def test_dead_code_goes_and_the_rest_stays_at_its_address(tmp_path: Path) -> Non
     after = target.read_bytes()
     assert (result.kept, result.dropped, result.whole, result.regions) == (3, 2, 1, 3)
     assert result.after == len(after) < len(data) - 12 * PAGE
+    assert result.written == Written(len(after), hashlib.sha256(after).digest())
     assert result.debug == 7000
     assert result.reason == ""
     codes = {code.name: code.count for code in read_elf(after, "x").cuda}
@@ -56,6 +60,28 @@ def test_a_library_with_nothing_to_drop_is_not_written(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+def test_pages_given_back_early_are_not_missing_in_what_is_written(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Library(MIXED * 3, debug=b"symbols" * 100_000).build()
+    _, target = trim(tmp_path, data)
+    expected = target.read_bytes()
+    monkeypatch.setattr(library, "WINDOW_BYTES", 1)
+    _, target = trim(tmp_path, data)
+    assert target.read_bytes() == expected
+
+
+def test_a_table_of_relocations_that_is_cut_short_leaves_the_library_whole(tmp_path: Path) -> None:
+    data = bytearray(Library(MIXED).build())
+    layout = read_layout(memoryview(data))
+    number = next(number for number, section in enumerate(layout.sections) if section.kind == RELA)
+    table = layout.fields[6]
+    assert isinstance(table, int)
+    struct.pack_into("<Q", data, table + number * 64 + 32, 25)
+    result, target = trim(tmp_path, bytes(data))
+    assert "relocations" in result.reason
+    assert not target.exists()
+
+
 @pytest.mark.parametrize("data", [b"", b"no library", b"\x7fELF\x02\x01" + bytes(100)])
 def test_what_is_no_library_stays_with_a_reason(tmp_path: Path, data: bytes) -> None:
     result, target = trim(tmp_path, data)
@@ -69,10 +95,11 @@ def test_a_result_that_differs_in_more_than_gpu_code_never_leaves(
     whole = library.write_without
 
     def damaging(data: memoryview, holes: Sequence[Freed], dropped: Collection[str],
-                 target: Path) -> None:
-        whole(data, holes, dropped, target)
+                 target: Path, done: Callable[[int], object]) -> Written:
+        written = whole(data, holes, dropped, target, done)
         body = target.read_bytes()
         target.write_bytes(body.replace(b"\x78\0\0\0", b"\x77\0\0\0"))  # sm_120 becomes sm_119
+        return written
 
     monkeypatch.setattr(library, "write_without", damaging)
     result, target = trim(tmp_path, Library(MIXED).build())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lean_files import EXACT, FAMILY, LTO, PTX, SASS, Code, region
 
-from builder.lean.regions import UnknownFormError, compact, kept, read_regions
+from builder.lean.regions import Freed, UnknownFormError, compact, kept, read_regions, zero
 
 GPU = "sm_121"
 
@@ -42,6 +42,7 @@ def test_the_kept_entries_move_to_the_front_and_the_rest_is_zero() -> None:
     (first,) = read_regions(view, 0, len(data))
     freed = compact(view, first, kept(first, GPU))
     assert freed is not None
+    zero(view, [freed], [])
     (after,) = read_regions(view, 0, len(data))
     assert after.start == first.start
     assert after.header == first.header
@@ -49,6 +50,14 @@ def test_the_kept_entries_move_to_the_front_and_the_rest_is_zero() -> None:
     assert b"mine" * 8 in data
     assert not any(data[freed.start:freed.end])
     assert b"old " not in data
+
+
+def test_what_is_cut_out_of_the_file_is_not_written_first() -> None:
+    data = bytearray(b"x" * 40)
+    zero(memoryview(data), [Freed(2, 10), Freed(12, 30), Freed(35, 36)],
+         [Freed(14, 18), Freed(20, 30)])
+    assert data.decode() == ("xx" + "\0" * 8 + "xx" + "\0\0xxxx\0\0" + "x" * 10 + "x" * 5 + "\0"
+                             + "x" * 4)
 
 
 def test_a_region_that_keeps_everything_is_not_touched() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 from lean_files import BASE, PAGE, SASS, Code, Library, memory_image, region
 
 from builder.lean.regions import Freed
-from builder.lean.segments import holes_of, joined, read_layout, unloaded, write_without
+from builder.lean.segments import Written, holes_of, joined, read_layout, unloaded, write_without
 
 LARGE = [region(Code(SASS, 80, payload=bytes([number]) * 8 * PAGE)) for number in range(1, 4)]
 HOLE = Freed(BASE + PAGE, BASE + 6 * PAGE)
@@ -30,10 +31,12 @@ def test_whole_pages_of_freed_ranges_are_holes() -> None:
 
 def test_addresses_stay_and_the_file_shrinks(tmp_path: Path) -> None:
     data, target = with_a_hole(b"symbols" * 1000), tmp_path / "trimmed.so"
-    write_without(memoryview(data), [HOLE], [".symtab"], target)
+    before = memory_image(bytes(data))
+    written = write_without(memoryview(data), [HOLE], [".symtab"], target)
     after = target.read_bytes()
+    assert written == Written(len(after), hashlib.sha256(after).digest())
     assert len(after) < len(data) - 3 * PAGE
-    assert memory_image(after)[HEADERS:] == memory_image(bytes(data))[HEADERS:]
+    assert memory_image(after)[HEADERS:] == before[HEADERS:]
     layout = read_layout(memoryview(after))
     fat = layout.section(".nv_fatbin")
     assert fat is not None
