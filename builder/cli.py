@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from builder import console
+from builder.config_file import suggestion
 from builder.crash_report import as_error
 from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError, UsageError
 
@@ -55,6 +56,9 @@ COMMANDS = (
 )
 
 
+MATRIX = "--matrix"
+
+
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of the sub-commands ``names``; each command module adds its own."""
     top = argparse.ArgumentParser(
@@ -62,7 +66,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 good, 1 negative verdict, 2 usage or configuration, 3 lock, "
                "4 network, 5 engine or disk, 6 patch, 7 internal error, 130 interrupted. In a "
                "checkout, `./nox -s COMMAND -- OPTIONS` runs the same commands.")
-    top.add_argument("--matrix", type=Path, default=Path("matrix.toml"), metavar="FILE",
+    top.add_argument(MATRIX, type=Path, default=Path("matrix.toml"), metavar="FILE",
                      help="the version matrix (default: ./matrix.toml)")
     top.add_argument("-v", "--verbose", action="store_true", help="show every command that is run")
     stages = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -90,12 +94,32 @@ def run(arguments: Sequence[str]) -> int:
 def _execute(arguments: Sequence[str]) -> int:
     refuse_empty(arguments)
     # Only the module that is asked for is imported: the Docker client alone costs half a second.
-    asked = [name for name in COMMANDS if name in arguments]
-    options = parser(asked or COMMANDS).parse_args(arguments)
+    name = command_in(arguments)
+    if name and name not in COMMANDS:
+        known = suggestion(name, COMMANDS)
+        raise UsageError(f'there is no command "{name}"', where="command line",
+                         next_step=known.replace("known here:", "one of"))
+    options = parser([name] if name else COMMANDS).parse_args(arguments)
     console.set_verbose(options.verbose)
     code: int = options.execute(options)
     console.flush()
     return code
+
+
+def command_in(arguments: Sequence[str]) -> str:
+    """Return the word that stands where the command does; empty where none does.
+
+    That is also so where help or a wrong option of the program itself stands before it.
+    """
+    words = iter(arguments)
+    for word in words:
+        if word == MATRIX:
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+        elif not word.startswith(f"{MATRIX}=") and word not in ("-v", "--verbose"):
+            return ""
+    return ""
 
 
 def refuse_empty(arguments: Sequence[str]) -> None:

@@ -68,13 +68,44 @@ def test_a_verdict_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, code: int) 
     assert run(monkeypatch, lambda _: code) == code
 
 
-@pytest.mark.parametrize("words", [[], ["no-such-command"], ["plan", "--no-such-option"]])
+@pytest.mark.parametrize("words", [[], ["--no-such-option", "plan"], ["plan", "--no-such-option"]])
 def test_a_wrong_command_line_ends_with_2(words: list[str],
                                           capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.run(words)
     assert caught.value.code == 2
     assert "usage: sparkyard" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "next_step"), [
+    (["serv", "status"], 'perhaps you meant "serve"'),
+    (["--matrix", "plan", "-v", "lokc", "plan"], 'perhaps you meant "lock"'),
+    (["xyzxyz", "plan"], f"one of {', '.join(sorted(cli.COMMANDS))}")])
+def test_a_wrong_command_is_named_with_all_that_there_are(
+        words: list[str], next_step: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words) == 2
+    wrong = next(word for word in words if word in ("serv", "lokc", "xyzxyz"))
+    assert capsys.readouterr().err == (f'error: there is no command "{wrong}"\n'
+                                       f"  where: command line\n  next:  {next_step}\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--help", "plan"], ["-h", "plan"]])
+def test_the_help_of_the_program_lists_every_command(
+        words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.run(words)
+    assert caught.value.code == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()
+              if line.startswith("    ") and line.strip()]
+    assert {*cli.COMMANDS} <= {*listed}
+
+
+@pytest.mark.parametrize(("words", "name"), [
+    (["plan", "lock"], "plan"), (["--matrix", "lock", "plan"], "plan"), ([], ""),
+    (["--matrix=lock", "--verbose", "plan"], "plan"), (["--matrix"], ""), (["-x", "plan"], ""),
+    (["--matr", "m.toml", "plan"], "")])
+def test_which_word_is_the_command(words: list[str], name: str) -> None:
+    assert cli.command_in(words) == name
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
