@@ -16,9 +16,10 @@ from builder.binaries.facts import BaseFacts, WheelFacts
 from builder.binaries.image_facts import ImageFacts as FileSystem
 from builder.binaries.image_facts import read_image
 from builder.engine.client import Engine, ImageFacts, RunSpec
-from builder.errors import UsageError
+from builder.errors import LockError, UsageError
 from builder.files import write_bytes
-from builder.locking.base_lock import LockedBase
+from builder.locking.base_lock import MAKE_AGAIN, LockedBase
+from builder.locking.generated import FACTS, keep_sum, refuse_edited, restore_step
 from builder.text import one_line
 
 SUFFIX = ".facts.xz"
@@ -27,27 +28,52 @@ MEMORY = 128 * limits.MB  # of the decompressor: what ``pack`` writes needs 68 M
 
 def facts_path(locks: Path, base: LockedBase) -> Path:
     """Return where the facts of a locked base are committed."""
-    return locks / "facts" / f"{base.name}-{base.platform.rpartition('/')[2]}{SUFFIX}"
+    return locks / FACTS / f"{base.name}-{base.platform.rpartition('/')[2]}{SUFFIX}"
 
 
 def committed(locks: Path, base: LockedBase) -> BaseFacts | None:
     """Return the committed facts of a base, if they are of this very one."""
+    try:
+        facts = _read(locks, base)
+    except (OSError, ValueError, UsageError, LockError) as error:
+        console.warn(f"{facts_path(locks, base)} cannot be used ({one_line(str(error), 200)}); "
+                     "reading the base itself instead")
+        return None
+    return facts if facts and facts.digest == base.image_id else None
+
+
+def facts_fault(locks: Path, base: LockedBase) -> str:
+    """Say why the committed facts of a base are of no use; nothing where there are none."""
+    try:
+        facts = _read(locks, base)
+    except (OSError, ValueError, UsageError, LockError) as error:
+        fault = f"cannot be used: {one_line(getattr(error, 'what', None) or str(error), 200)}"
+    else:
+        fault = "are of another base" if facts and facts.digest != base.image_id else ""
+    return (f"its committed facts {fault}; {restore_step(facts_path(locks, base))}" if fault
+            else "")
+
+
+def _read(locks: Path, base: LockedBase) -> BaseFacts | None:
     path = facts_path(locks, base)
     try:
         facts = unpack(limits.read_file(path, limits.LOCK_BYTES, "base's facts"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, UsageError) as error:
-        console.warn(f"{path} cannot be used ({one_line(str(error), 200)}); reading the base "
-                     "itself instead")
-        return None
-    return facts if facts.digest == base.image_id else None
+    refuse_edited(path, "base's facts", MAKE_AGAIN)
+    return facts
 
 
 def commit(locks: Path, base: LockedBase, facts: BaseFacts) -> Path:
     """Write the facts of a locked base beside its lock."""
+    return write_facts(locks, base, pack(facts))
+
+
+def write_facts(locks: Path, base: LockedBase, packed: bytes) -> Path:
+    """Write packed facts of a base beside its lock, with their sum."""
     path = facts_path(locks, base)
-    write_bytes(path, pack(facts))
+    write_bytes(path, packed)
+    keep_sum(path)
     return path
 
 

@@ -19,7 +19,8 @@ from pydantic import Field
 from builder.config_file import read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
 from builder.limits import CONFIG_BYTES, read_file
-from builder.locking.base_lock import Key, LockedBase, load_bases
+from builder.locking.base_lock import MAKE_AGAIN, Key, LockedBase, load_bases
+from builder.locking.generated import refuse_edited
 from builder.matrix.models import Base
 from builder.model import Frozen
 from builder.workspace import Workspace
@@ -132,6 +133,8 @@ class Bases:
 def read_bases(workspace: Workspace) -> Bases:
     """Read both locks; raises LockError for a damaged one, ConfigError for a wrong recipe."""
     committed, local = load_bases(lock_file(workspace)), load_bases(local_file(workspace))
+    if lock_file(workspace).exists():
+        refuse_edited(lock_file(workspace), "bases' lock", MAKE_AGAIN)
     keys = [(name, platform) for name, base in workspace.matrix.bases.items()
             for platform in base.platforms]
     return Bases(committed, local,

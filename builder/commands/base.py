@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from builder import console
+from builder.bases.facts import facts_fault
 from builder.bases.provision import ReadyBase, ensure, upgrade, upgrade_step
 from builder.bases.state import Bases, BaseState, lock_file, read_bases, select_keys
 from builder.engine.client import Engine
@@ -96,6 +97,8 @@ def _check(workspace: Workspace, bases: Bases, keys: list[Key]) -> int:
             continue
         if standing.state in (BaseState.STALE, BaseState.MISSING) or key not in bases.committed:
             wrong.append((key, standing.why))
+        elif fault := facts_fault(workspace.locks, bases.committed[key]):
+            wrong.append((key, fault))
     if wrong:
         names = sorted({name for (name, _), _ in wrong})
         raise LockError("\n".join(["the lock of the bases does not answer the matrix:",

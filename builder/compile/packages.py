@@ -18,7 +18,14 @@ from builder.config_file import shape_problems
 from builder.debian.resolve import resolve_debs
 from builder.files import write_text
 from builder.locking.base_lock import Digest, LockedBase, LockedDeb
-from builder.locking.generated import SUMS, damaged, in_order, read_generated, record_sum, repeated
+from builder.locking.generated import (
+    damaged,
+    in_order,
+    keep_sum,
+    read_generated,
+    refuse_edited,
+    repeated,
+)
 from builder.model import Frozen
 
 FILE = "toolchains.toml"
@@ -50,6 +57,7 @@ def load(path: Path) -> tuple[Toolchain, ...]:
     faults += _faults(found)
     if faults:
         raise damaged("toolchains' lock", faults, path, STEP)
+    refuse_edited(path, "toolchains' lock", "remove it and build again, which resolves it anew")
     return found
 
 
@@ -118,5 +126,4 @@ def write(path: Path, toolchains: Iterable[Toolchain]) -> None:
             lines.append(f"    {{ {pairs} }},")
         lines.append("]")
     write_text(path, "\n".join(lines) + "\n")
-    if (path.parent / SUMS).exists():
-        record_sum(path)
+    keep_sum(path)

@@ -18,11 +18,12 @@ from pydantic import AfterValidator, Field
 from builder.config_file import shape_problems
 from builder.errors import command
 from builder.files import write_text
-from builder.locking.generated import SUMS, damaged, in_order, read_generated, record_sum, repeated
+from builder.locking.generated import damaged, in_order, keep_sum, read_generated, repeated
 from builder.locking.lock import Sha256
 from builder.model import Frozen, Name
 
-UPGRADE_STEP = f"make it again with {command('base', '--upgrade')}"
+MAKE_AGAIN = f"remove it and make it again with {command('base', '--upgrade')}"
+UPGRADE_STEP = f"restore it from git, or {MAKE_AGAIN}"
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 SNAPSHOT_FORMAT = "%Y%m%dT%H%M%SZ"
 Word = Annotated[str, Field(pattern=r"^[!-~]*$")]
@@ -141,8 +142,7 @@ def _order(deb: LockedDeb) -> tuple[str, str]:
 def write_bases(path: Path, bases: Mapping[Key, LockedBase]) -> None:
     """Write all bases to ``path`` in one step, and its sum where the folder keeps sums."""
     write_text(path, render(bases.values()))
-    if (path.parent / SUMS).exists():
-        record_sum(path)
+    keep_sum(path)
 
 
 def render(bases: Iterable[LockedBase]) -> str:

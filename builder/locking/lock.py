@@ -21,7 +21,14 @@ from builder.config_file import shape_problems
 from builder.errors import LockError, command
 from builder.files import write_text
 from builder.indexes.settings import COMPILED, DEFAULT_INDEX, FIND_LINKS
-from builder.locking.generated import damaged, in_order, read_generated, record_sum, repeated
+from builder.locking.generated import (
+    damaged,
+    in_order,
+    read_generated,
+    record_sum,
+    refuse_edited,
+    repeated,
+)
 from builder.matrix.cells import Cell
 from builder.matrix.models import PUBLISHED
 from builder.matrix.patch import Patch, needed
@@ -227,7 +234,14 @@ def _wheel_faults(wheel: LockedWheel) -> Iterator[str]:
 
 
 def load_for(cell: Cell, folder: Path) -> Lock:
-    """Return the cell's lock; raise LockError when it is missing, damaged or stale."""
+    """Return the cell's lock; raise LockError when it is missing, damaged, edited or stale."""
+    lock = load_edited(cell, folder)
+    _require_unedited(cell, folder)
+    return lock
+
+
+def load_edited(cell: Cell, folder: Path) -> Lock:
+    """Return the cell's lock as ``load_for`` does, even where it was edited by hand."""
     lock = _load(cell, folder)
     _require_compiled(cell, lock, lock_path(folder, cell))
     return lock
@@ -238,7 +252,13 @@ def load_published(cell: Cell, folder: Path) -> Lock:
 
     Whether what was compiled still answers the matrix does not matter here.
     """
-    return _load(cell, folder).published
+    lock = _load(cell, folder).published
+    _require_unedited(cell, folder)
+    return lock
+
+
+def _require_unedited(cell: Cell, folder: Path) -> None:
+    refuse_edited(lock_path(folder, cell), "lock", f"make it again with {command('lock', cell.id)}")
 
 
 def _load(cell: Cell, folder: Path) -> Lock:

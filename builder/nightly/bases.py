@@ -15,9 +15,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from builder.bases.difference import difference
-from builder.bases.facts import facts_path
+from builder.bases.facts import facts_path, write_facts
 from builder.errors import SparkyardError
-from builder.files import write_bytes, write_text
+from builder.files import write_text
 from builder.limits import LOCK_BYTES, read_file
 from builder.locking.base_lock import Key, LockedBase, load_bases, write_bases
 from builder.matrix.cells import Cell
@@ -118,7 +118,7 @@ class BaseNights:
         """Put lock and facts back; say so, or why the next night has to."""
         try:
             if last.facts:
-                write_bytes(facts_path(self.locks, last.base), base64.b64decode(last.facts))
+                write_facts(self.locks, last.base, base64.b64decode(last.facts))
             write_bases(self.locks / FILE,
                         {**load_bases(self.locks / FILE), last.base.key: last.base})
             self._forget(last.base.key)

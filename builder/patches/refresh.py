@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from builder.errors import LockError, UsageError, command
+from builder.locking.generated import refuse_edited
 from builder.locking.lock import Lock, lock_path, patches_for, read_lock, write_lock
 from builder.matrix.cells import Cell
 from builder.patches.diffs import cache_errors
@@ -35,10 +36,12 @@ def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
     Raises LockError where the wheels are not locked, or not for this matrix entry, UsageError
     where the lock cannot be written.
     """
-    old = read_lock(lock_path(workspace.locks, cell))
+    path, again = lock_path(workspace.locks, cell), command("lock", cell.id)
+    old = read_lock(path)
+    refuse_edited(path, "lock", f"make it again with {again}")
     if old.intent != cell.intent_digest:
         raise LockError("the lock is stale: the matrix entry has changed since it was made",
-                        where=cell.id, next_step="run " + command("lock", cell.id))
+                        where=cell.id, next_step=f"run {again}")
     new = lock_patches(cell, old, old.patches, workspace.root, hosting, workspace.cache,
                        accept=True)
     before = {(patch.source, patch.wheel): patch for patch in old.patches}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import lzma
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from builder import limits
-from builder.bases.facts import commit, committed, facts_path, pack, unpack
+from builder.bases.facts import commit, committed, facts_path, pack, unpack, write_facts
 from builder.binaries.facts import BaseFacts
+from builder.locking.generated import SUMS
 from tests.unit.locking.test_base_lock import DIGEST, make_base
 
 FACTS = BaseFacts("slim", DIGEST, "linux/arm64", "3.11", "2.36",
@@ -32,6 +34,18 @@ def test_facts_of_another_base_are_none(tmp_path: Path, capsys: pytest.CaptureFi
     commit(tmp_path, make_base(), FACTS)
     assert committed(tmp_path, make_base(image_id="sha256:" + 64 * "c")) is None
     assert capsys.readouterr().err == ""
+
+
+def test_other_facts_than_were_written_are_not_used(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / SUMS).write_text("")
+    path = commit(tmp_path, make_base(), FACTS)
+    assert committed(tmp_path, make_base()) == FACTS
+    path.write_bytes(pack(replace(FACTS, tools=("gcc", "nvcc"))))
+    assert committed(tmp_path, make_base()) is None
+    assert "edited by hand" in capsys.readouterr().err
+    write_facts(tmp_path, make_base(), pack(FACTS))
+    assert committed(tmp_path, make_base()) == FACTS
 
 
 def test_no_file_is_no_facts(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from builder.bases.state import (
     recipe_digest,
     select_keys,
 )
-from builder.errors import ConfigError, UsageError
+from builder.errors import ConfigError, LockError, UsageError
 from builder.locking.base_lock import LockedBase, load_bases, write_bases
+from builder.locking.generated import SUMS
 from builder.matrix.load import load_matrix
 from builder.workspace import Workspace, open_workspace
 from tests.unit.bases.test_provision import CUDA, MATRIX, SLIM
@@ -70,6 +71,18 @@ def test_locked(workspace: Workspace) -> None:
     bases = read_bases(workspace)
     assert bases.get(KEY) == locked
     assert bases.standings[KEY].state is BaseState.LOCKED
+
+
+def test_a_lock_that_was_edited_by_hand_is_refused(workspace: Workspace) -> None:
+    workspace.locks.mkdir()
+    (workspace.locks / SUMS).write_text("")
+    lock(workspace)
+    assert read_bases(workspace).standings[KEY].state is BaseState.LOCKED
+    path = lock_file(workspace)
+    path.write_text(path.read_text().replace("epoch = 1", "epoch = 2"))
+    with pytest.raises(LockError, match="the bases' lock was edited by hand") as caught:
+        read_bases(workspace)
+    assert "git checkout locks/bases.toml" in caught.value.next_step
 
 
 def test_missing(workspace: Workspace) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from builder import cli
+from builder.bases.facts import commit, pack, write_facts
 from builder.bases.provision import Origin, ReadyBase
 from builder.bases.state import (
     CUDA_DOCKERFILE,
@@ -22,6 +24,7 @@ from builder.errors import NetworkError
 from builder.locking.base_lock import load_bases, write_bases
 from builder.matrix.load import load_matrix
 from builder.workspace import Workspace
+from tests.unit.bases.test_facts import FACTS
 from tests.unit.bases.test_provision import CUDA, MATRIX, SLIM
 from tests.unit.locking.test_base_lock import make_base
 
@@ -61,6 +64,21 @@ def test_check_passes_over_a_cuda_base_that_nobody_made(
     lock_slim(workspace)
     assert base(workspace, "--check") == 0
     assert "base cuda linux/arm64 is skipped" in capsys.readouterr().err
+
+
+def test_check_refuses_facts_that_are_cut_off_or_of_another_base(
+        workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    lock_slim(workspace)
+    locked = load_bases(lock_file(workspace))["slim", "linux/arm64"]
+    path = commit(workspace.locks, locked, FACTS)
+    assert base(workspace, "--check") == 0
+    path.write_bytes(path.read_bytes()[:100])
+    assert base(workspace, "--check") == 3
+    assert "slim linux/arm64: its committed facts cannot be used: it is " in capsys.readouterr().err
+    write_facts(workspace.locks, locked, pack(replace(FACTS, digest="sha256:" + "c" * 64)))
+    assert base(workspace, "--check") == 3
+    said = capsys.readouterr().err
+    assert "its committed facts are of another base; take back the committed one with `git" in said
 
 
 def test_check_refuses_a_stale_lock(

@@ -11,6 +11,7 @@ from builder.compile import packages
 from builder.compile.packages import Toolchain, headers, load, locked, write
 from builder.errors import LockError
 from builder.locking.base_lock import LockedBase, LockedDeb, load_bases
+from builder.locking.generated import SUMS
 
 ROOT = Path(__file__).parents[3]
 BASES = load_bases(ROOT / "locks" / "bases.toml")
@@ -44,6 +45,16 @@ def test_a_damaged_lock_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "toolchains.toml"
     path.write_text("[[toolchain]]\nbase = 1\n")
     with pytest.raises(LockError, match="toolchains' lock is damaged"):
+        load(path)
+
+
+def test_an_edited_lock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / SUMS).write_text("")
+    path = tmp_path / packages.FILE
+    write(path, [Toolchain(base=HOST.image_id, asked=("ccache",), packages=(deb("ccache"),))])
+    assert load(path)
+    path.write_text(path.read_text().replace("size = 1", "size = 2"))
+    with pytest.raises(LockError, match="toolchains' lock was edited by hand"):
         load(path)
 
 

@@ -11,7 +11,15 @@ from cells_for_tests import CPU, make_cell, make_lock, make_wheel
 from builder.errors import LockError
 from builder.locking.base_lock import write_bases
 from builder.locking.check import check, stray_locks
-from builder.locking.lock import load_for, lock_path, write_lock, write_reasons
+from builder.locking.generated import is_as_written, read_sums, record_sum, sums_fault
+from builder.locking.lock import (
+    load_edited,
+    load_for,
+    load_published,
+    lock_path,
+    write_lock,
+    write_reasons,
+)
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
 from tests.unit.locking.test_base_lock import make_base
@@ -72,13 +80,65 @@ def test_an_edit_that_leaves_a_valid_lock_is_noticed_by_its_sum(
         cell: Cell, locks: Path, before: str, after: str) -> None:
     path = lock_path(locks, cell)
     path.write_text(path.read_text().replace(before, after, 1))
+    assert load_edited(cell, locks)
+    said = fault(cell, locks)
+    assert "img: edited by hand or badly merged: take back the committed one with `git" in said
+    for load in (load_for, load_published):
+        with pytest.raises(LockError, match="edited by hand or badly merged"):
+            load(cell, locks)
+
+
+@pytest.mark.parametrize("fault_of_sums", ["missing", "line 2 is not", "line 3 is not", "twice"])
+def test_a_list_of_sums_that_is_lost_or_damaged_is_said_once(
+        cell: Cell, locks: Path, fault_of_sums: str) -> None:
+    sums = locks / "SHA256SUMS"
+    line = sums.read_text()
+    damage = {"missing": None, "line 2 is not": line + "<<<<<<< HEAD\n" + line,
+              "line 3 is not": line + f"{'0' * 64}  bases.toml\n{'0' * 63}  x.toml\n",
+              "twice": line + f"{'0' * 64}  img.toml\n"}[fault_of_sums]
+    if damage is None:
+        sums.unlink()
+    else:
+        sums.write_text(damage)
+    with pytest.raises(LockError) as caught:
+        check([cell], [cell], locks)
+    assert caught.value.what.startswith("SHA256SUMS: ")
+    assert fault_of_sums in caught.value.what
+    assert len(caught.value.what.splitlines()) == 1
+    assert caught.value.next_step.endswith("/SHA256SUMS`")
+    (locks / "gone.toml").write_text("")
+    assert len([line for line in fault(cell, locks).splitlines() if "git checkout" in line]) == 1
+
+
+def test_a_lock_that_the_sums_do_not_name_is_noticed(cell: Cell, locks: Path) -> None:
+    (locks / "SHA256SUMS").write_text("")
+    assert "img: SHA256SUMS does not name it" in fault(cell, locks)
     assert load_for(cell, locks)
-    assert "edited by hand or badly merged" in fault(cell, locks)
 
 
-def test_a_lock_without_its_sum_is_noticed(cell: Cell, locks: Path) -> None:
-    (locks / "SHA256SUMS").unlink()
-    assert "edited by hand or badly merged" in fault(cell, locks)
+@pytest.mark.parametrize("name", ["toolchains.toml", "facts/slim-amd64.facts.xz"])
+def test_every_other_file_is_held_to_its_sum(cell: Cell, locks: Path, name: str) -> None:
+    path = locks / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"as written")
+    if path.suffix == ".xz":
+        assert f"{name}: SHA256SUMS does not name it" in fault(cell, locks)
+    record_sum(path)
+    check([cell], [cell], locks)
+    path.write_bytes(b"as wri")
+    assert f"{name}: edited by hand or badly merged" in fault(cell, locks)
+    path.unlink()
+    assert f"{name}: SHA256SUMS names it, and it is not there" in fault(cell, locks)
+    path.mkdir()
+    assert f"{name}: a lock must be a regular file" in fault(cell, locks)
+
+
+def test_the_committed_locks_and_facts_have_their_sums() -> None:
+    folder = Path(__file__).parents[3] / "locks"
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert sums_fault(folder) == ""
+    assert read_sums(folder).keys() == names - {"SHA256SUMS", "unlocked.toml"}
+    assert all(is_as_written(folder / name) for name in read_sums(folder))
 
 
 def test_a_sum_of_a_lock_that_is_gone_is_noticed(cell: Cell, locks: Path) -> None:

@@ -11,6 +11,7 @@ from patched_cells import Patched, patched_cell
 from builder.cli import run
 from builder.errors import LockError
 from builder.indexes.settings import user_sources
+from builder.locking.generated import is_edited
 from builder.locking.lock import Lock, load_for, read_lock, write_lock
 from builder.patches.refresh import drifts, seen_in_wheels
 from builder.patches.refresh import refresh as refresh_cell
@@ -58,6 +59,15 @@ def test_a_push_is_told_and_accepted(at: Patched) -> None:
     assert done.changed
     assert old.head in done.moved[0]
     assert locked(at).patches[0].head == new_head
+
+
+def test_an_edited_lock_is_refused_and_not_summed_anew(at: Patched, hosting: Hosting) -> None:
+    at.declare()
+    path = at.workspace.locks / "probe.toml"
+    path.write_text(path.read_text().replace("size = ", "size = 1", 1))
+    with pytest.raises(LockError, match="edited by hand or badly merged"):
+        refresh_cell(at.workspace, at.cell, hosting)
+    assert is_edited(path)
 
 
 def test_a_stale_lock_is_refused_with_the_command_that_renews_it(at: Patched, hosting: Hosting
