@@ -14,6 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from builder import console
+from builder.locking.lock import LockedPatch
 from builder.matrix.cells import Cell
 from builder.promotion.log import Entry
 from builder.record.models import Record
@@ -24,6 +25,7 @@ from builder.site.contents import Contents
 from builder.site.evidence import Evidence, Tested, Verdict, verdict_of
 from builder.site.failures import Failure
 from builder.site.speeds import HEIGHT, Line
+from builder.site.standing import standing
 from builder.text import visible
 
 MOVES = 30  # of a tag that are shown
@@ -54,6 +56,11 @@ class Shown:
     def never(self) -> str:
         """Return why no tag ever moves to this cell; empty where one may."""
         return self.cell.never_promote if self.cell else ""
+
+    def standing(self, patch: LockedPatch) -> str:
+        """Return what became of a patch of the lock."""
+        runs = [run for image in self.images for run in image.runs]
+        return standing(patch, self.cell, self.contents.lock, runs) if self.contents.lock else ""
 
     @property
     def verdict(self) -> Verdict:
