@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from builder import console
 from builder.errors import DiskError, UsageError, command
@@ -76,6 +77,21 @@ def write_bytes(path: Path, data: bytes, *, flush: bool = True) -> None:
 def write_text(path: Path, text: str, *, flush: bool = True) -> None:
     """Replace ``path`` by ``text`` in UTF-8, as ``write_bytes`` does."""
     write_bytes(path, text.encode("utf-8"), flush=flush)
+
+
+def open_mark(path: Path) -> TextIO:
+    """Open a file of ours that processes lock, made where it is missing; its text stays.
+
+    Raises UsageError for a link: what it leads to may be the user's own, and would be written to.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UsageError("a file of ours has become a symbolic link", where=str(path),
+                         next_step="remove the link, then run the same command again") from error
+    return os.fdopen(descriptor, "r+", encoding="utf-8")
 
 
 def sha256_file(path: Path) -> str:

@@ -36,6 +36,7 @@ from builder.debian.archives import mirror, snapshot
 from builder.debian.fetch import GoneError, Source, fetch_debs
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import LockError, NetworkError, SparkyardError, command
+from builder.files import open_mark
 from builder.locking.base_lock import Key, LockedBase, load_bases, write_bases
 from builder.matrix.models import Base
 from builder.workspace import Workspace
@@ -306,7 +307,7 @@ def _flock(workspace: Workspace, name: str, waiting: str = "") -> Iterator[None]
     """Hold a lock of this machine for the block; ``waiting`` is said where it has to be waited."""
     folder = workspace.cache / "rootfs"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w") as lock:
+    with open_mark(folder / name) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,10 +13,11 @@ from builder import labels as label
 from builder.bases.facts import at_hand, committed, read_file_system
 from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
+from builder.cache_folder import named_folder
 from builder.commands.option_types import refuse_beside
 from builder.engine.client import Engine
 from builder.errors import UsageError, command
-from builder.files import refuse_output
+from builder.files import check_outputs
 from builder.gate import closures
 from builder.gate.explain import explain
 from builder.gate.judge import GateReport, as_json
@@ -85,7 +86,8 @@ def _refuse_nonsense(options: argparse.Namespace) -> None:
         raise UsageError("--base has no meaning for an image, which is its own base",
                          where="command line", next_step="leave out --base")
     if options.sarif:
-        refuse_output(options.sarif, inputs=[options.matrix, *(options.wheels or ())])
+        check_outputs(options.sarif, inputs=[options.matrix, *(options.wheels or ())],
+                      protected=named_folder())
 
 
 def _reports(options: argparse.Namespace) -> list[GateReport]:

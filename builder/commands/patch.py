@@ -14,6 +14,7 @@ from pathlib import Path
 from builder import console, limits
 from builder.errors import PatchError, SparkyardError, UsageError
 from builder.fetch.wheels import fetch_lock
+from builder.files import check_outputs, refuse_output
 from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, LockedWheel, load_for, lock_path
 from builder.matrix.cells import Cell, select
@@ -215,6 +216,8 @@ def _one(workspace: Workspace, options: argparse.Namespace) -> tuple[Cell, Lock,
 
 def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
     """Write a cell's patched wheels; raises PatchError when a required patch does not apply."""
+    there = options.output.is_dir()
+    check_outputs(options.output / "a.whl" if there else options.output, protected=workspace.cache)
     cell, lock, series = _one(workspace, options)
     revisions = []
     for name, candidates in series.items():
@@ -239,7 +242,8 @@ def _wheel(workspace: Workspace, options: argparse.Namespace) -> int:
 
 def _written(revision: Revision, source: Path, folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        refuse_output(folder / revision.file, inputs=[source])
         return patched_wheel(revision, source, folder)
     except OSError as error:
         raise UsageError(f"the wheel cannot be written: {error.strerror}", where=str(folder),

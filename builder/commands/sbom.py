@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from builder import console
+from builder.cache_folder import named_folder
 from builder.commands.verify import named_image
 from builder.files import check_outputs, write_bytes
 from builder.promotion.cell import find_image
@@ -34,7 +35,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def execute(options: argparse.Namespace) -> int:
     """Read the attached document, and show it or write what was asked for."""
-    check_outputs(options.output, options.requirements, inputs=[options.matrix])
+    check_outputs(options.output, options.requirements, inputs=[options.matrix],
+                  protected=named_folder())
     workspace = open_workspace(options.matrix, make_cache=False)
     tags, name = named_image(workspace, options.image)
     manifest = find_image(tags, name)

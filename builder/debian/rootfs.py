@@ -20,6 +20,7 @@ from pathlib import Path
 
 from builder import process
 from builder.errors import EngineError, UsageError, command
+from builder.files import open_mark
 from builder.process import CommandError
 from builder.removal import remove_file, remove_tree
 from builder.text import visible
@@ -52,7 +53,7 @@ def root_folder(cache: Path, arch: str) -> Iterator[Path]:
                          "or set SPARKYARD_REGISTRY to a registry that has the base")
     parent = cache / "rootfs"
     parent.mkdir(parents=True, exist_ok=True)
-    with (parent / f".{arch}.lock").open("w") as lock:
+    with open_mark(parent / f".{arch}.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = parent / arch
         remove_tree(folder, cache)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder.errors import UsageError
+from builder.files import open_mark
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def alone(folder: Path, root: Path) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / f".{hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]}.at-work"
-    with mark.open("w") as lock:
+    with open_mark(mark) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

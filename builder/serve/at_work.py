@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from builder.errors import UsageError
+from builder.files import open_mark
 from builder.limits import SETTINGS_BYTES, read_file
 
 FOLDER, FILE = "serve", "at-work"
@@ -23,7 +24,7 @@ def at_work(cache: Path, verb: str) -> Iterator[None]:
     """
     folder = cache / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / FILE).open("a+", encoding="utf-8") as lock:
+    with open_mark(folder / FILE) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from builder import console
+from builder.errors import UsageError
 from builder.files import sha256_file, write_text
 from builder.indexes.settings import COMPILED
 from builder.limits import SETTINGS_BYTES, read_file
@@ -33,17 +34,23 @@ class Kept:
         self._folder = store.root / FOLDER
 
     def find(self, key: str) -> tuple[Rebuilt, Path] | None:
-        """Return what was compiled under a key, and the folder of its files; None if not whole."""
+        """Return what was compiled under a key, and the folder of its files; None if not whole.
+
+        What was seen to be damaged is removed. Raises UsageError where it cannot be read: it took
+        hours, and may be whole.
+        """
         folder = self._folder / key
         try:
             text = read_file(folder / _FACTS, SETTINGS_BYTES, "record of a compile")
             rebuilt = Rebuilt.model_validate_json(text)
             whole = rebuilt.key == key and all(
                 sha256_file(folder / _FILES / file.path) == file.sha256 for file in rebuilt.files)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
             whole = False
-        except (OSError, ValueError):
-            whole = False
+        except OSError as error:
+            raise UsageError(f"what was compiled cannot be read: {error.strerror}",
+                             where=str(error.filename or folder), next_step="give this user the "
+                             "right to read it, then run the same command again") from error
         if whole:
             os.utime(folder / _FACTS)  # last use, for ``prune``
             return rebuilt, folder / _FILES

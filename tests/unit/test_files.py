@@ -121,3 +121,24 @@ def test_outputs_are_checked_together(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "c")
     with pytest.raises(UsageError, match="lies in the cache folder"):
         files.check_outputs(tmp_path / "link" / "x", protected=tmp_path / "c")
+
+
+def test_a_mark_that_processes_lock_is_made_and_keeps_its_text(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with files.open_mark(mark) as stream:
+        stream.write("one")
+    with files.open_mark(mark) as stream:
+        assert stream.read() == "one"
+
+
+def test_a_mark_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    for name in ("theirs", "nothing"):
+        mark = tmp_path / f"mark of {name}"
+        mark.symlink_to(tmp_path / name)
+        with pytest.raises(UsageError, match="has become a symbolic link"):
+            files.open_mark(mark)
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "nothing").exists()
+    with pytest.raises(FileNotFoundError):
+        files.open_mark(tmp_path / "no" / "mark")

@@ -45,6 +45,9 @@ def test_findings_are_written_as_sarif_and_no_wheel_is_overwritten(
     assert cli.run(["gate", "--wheels", str(wheel), "--sarif",
                     str(tmp_path / "no" / "x.sarif")]) == 2
     assert not (tmp_path / "no").exists()
+    (tmp_path / "cache" / "keys").mkdir(parents=True, exist_ok=True)
+    assert cli.run(["gate", "--wheels", str(wheel), "--sarif",
+                    str(tmp_path / "cache" / "keys" / "x.json")]) == 2
 
 
 def test_a_pipe_as_a_wheel_does_not_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]

