@@ -87,13 +87,18 @@ def push_direct(engine: Engine, store: Store, image: Mapping[str, Any], tags: Se
                             meter.advance)
         with ThreadPoolExecutor(SENDERS) as pool:
             sending: dict[str, Future[Delivered]] = {}
+
+            def send(blob: Blob) -> None:
+                if blob.digest not in sending:
+                    sending[blob.digest] = pool.submit(uploader.deliver, blob)
+                _raise_first(sending.values())
+
             try:
+                for layer in _compressed_before(store, parts, compression):
+                    send(_manifest_layer(layer, parts).blob)
                 for layer in _compressed(engine, store, parts, compression):
-                    made = _manifest_layer(layer, parts)
-                    layers.append(made)
-                    if made.blob.digest not in sending:
-                        sending[made.blob.digest] = pool.submit(uploader.deliver, made.blob)
-                    _raise_first(sending.values())
+                    layers.append(_manifest_layer(layer, parts))
+                    send(layers[-1].blob)
                 compressed_at = time.monotonic()
                 wait(sending.values(), return_when=FIRST_EXCEPTION)
                 delivered = [future.result() for future in sending.values()]
@@ -143,6 +148,14 @@ def _impossible(reason: str, image: Mapping[str, Any]) -> EngineError:
                        where=image["Id"],
                        next_step=f"build it again ({command('build', cell)}), or push it with the "
                        f"engine ({command('push', cell)})")
+
+
+def _compressed_before(store: Store, parts: Parts, compression: Compression
+                       ) -> list[CompressedLayer]:
+    """Return the layers that need no work, the largest first: none is then sent last and alone."""
+    found = (find_compressed(store, digest, compression)
+             for digest in (*parts.base_layers, *parts.layers))
+    return sorted((layer for layer in found if layer), key=lambda layer: -layer.size)
 
 
 def _compressed(engine: Engine, store: Store, parts: Parts, compression: Compression

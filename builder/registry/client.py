@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -29,6 +29,7 @@ from builder.limits import (
     bounded,
     within,
 )
+from builder.registry.body import Adapter, Whole
 from builder.registry.credentials import Login, find_login
 from builder.registry.reference import LOOPBACK, Reference
 from builder.text import one_line, redact
@@ -70,17 +71,7 @@ class Reply:
         return one_line(redact(text), MESSAGE_CHARS)
 
 
-class Streamed(Protocol):
-    """A body of known length that is made while it is sent, and again for each attempt."""
-
-    def __len__(self) -> int:
-        """Return its bytes."""
-
-    def __iter__(self) -> Iterator[memoryview]:
-        """Yield them."""
-
-
-Body = bytes | Streamed
+Body = bytes | Whole
 
 
 class RegistryFault(Exception):  # noqa: N818 - a fault that may pass, not yet an error
@@ -263,6 +254,7 @@ class Client:
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
+            self._local.session.mount("http://", Adapter())
             # A proxy of the environment cannot reach the registry of this machine.
             self._local.session.trust_env = not LOOPBACK.fullmatch(self.reference.host)
         session: requests.Session = self._local.session

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +19,11 @@ from urllib.parse import quote
 from builder.errors import NetworkError, SparkyardError
 from builder.files import write_text
 from builder.limits import SETTINGS_BYTES, read_file
+from builder.registry.body import Piece, Whole
 from builder.registry.client import ATTEMPTS, Client, RegistryFault, Reply
 from builder.removal import remove_file
 
 CHUNK_BYTES = 64 << 20  # what a killed push repeats at most of each blob, where it can go on
-READ_BYTES = 1 << 20  # a buffer this small stays in the processor's cache while it is sent
 _RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
 OCTETS = "application/octet-stream"
 
@@ -44,39 +44,11 @@ class Blob:
     size: int
     source: Path | bytes
 
-    def piece(self, offset: int, count: int) -> bytes | Piece:
+    def piece(self, offset: int, count: int) -> bytes | Whole:
         """Return what to send as at most ``count`` bytes from ``offset`` on."""
         if isinstance(self.source, bytes):
             return self.source[offset:offset + count]
-        return Piece(self.source, offset, min(count, self.size - offset))
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a file as the body of a request: read while it is sent, through one buffer.
-
-    A chunk held in memory as a whole would cost more of the processor than all else that sends it.
-    """
-
-    path: Path
-    offset: int
-    count: int
-
-    def __len__(self) -> int:
-        """Return how many bytes it is, for the request's ``Content-Length``."""
-        return self.count
-
-    def __iter__(self) -> Iterator[memoryview]:
-        """Yield the bytes; a view is valid until the next one. Raises OSError for a short file."""
-        buffer, left = memoryview(bytearray(min(READ_BYTES, self.count))), self.count
-        with self.path.open("rb", buffering=0) as stream:
-            stream.seek(self.offset)
-            while left:
-                count = stream.readinto(buffer[:left])
-                if not count:
-                    raise OSError(f"{self.path} is shorter than it was")
-                yield buffer[:count]
-                left -= count
+        return Whole(Piece(self.source, offset, min(count, self.size - offset)))
 
 
 @dataclass(frozen=True)

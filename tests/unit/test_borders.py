@@ -23,7 +23,7 @@ NETWORK = {"requests", "urllib3", "http", "socket", "urllib.request", "oras"}
 MAY_USE_THE_NETWORK = re.compile(
     r"builder\.(fetch\.\w+|indexes\.\w+|locking\.(resolver|candidates|uv)|debian\.fetch|host\.setup"
     r"|patches\.(upstream|artifact)|smoke\.(client|probes)|bench\.client"
-    r"|registry\.client)")
+    r"|registry\.(body|client))")
 # The house from the ground up: what stands later may import what stands before, never the reverse.
 ORDER = (
     "errors",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from registry_server import RegistryServer, digest_of, serving
 
+from builder import direct_push
 from builder import labels as label
 from builder.direct_push import DirectPush, push_direct
 from builder.engine.client import ImageFacts
@@ -104,6 +105,22 @@ def test_a_second_push_moves_nothing_and_asks_the_engine_for_no_base(tmp_path: P
     assert (second.sent, second.count_by(Outcome.PRESENT)) == (0, 4)
     assert second.digest == first.digest
     assert engine.saved == 1
+
+
+def test_what_is_compressed_already_goes_the_largest_first(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_push, "SENDERS", 1)
+    with serving() as server:
+        first = push(server, tmp_path, StandIn())
+        server.blobs.clear()
+        server.requests.clear()
+        push(server, tmp_path, StandIn())
+        asked = dict.fromkeys(path.rpartition("/")[2] for method, path in server.requests
+                              if method == "HEAD")
+    sizes = {layer.digest: layer.size for layer in first.layers}
+    sent = [sizes[digest] for digest in asked if digest in sizes]
+    assert len(sent) == 3
+    assert sent == sorted(sent, reverse=True)
 
 
 def test_two_machines_push_the_same_digest(tmp_path: Path) -> None:

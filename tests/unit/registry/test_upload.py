@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from registry_server import RegistryServer, digest_of, serving
+from urllib3.connection import HTTPConnection
 
 from builder.errors import NetworkError
-from builder.registry import upload
+from builder.registry import body, upload
 from builder.registry.client import ATTEMPTS, Client
 from builder.registry.reference import Reference
 from builder.registry.upload import Blob, Outcome, Uploader
@@ -54,7 +55,8 @@ def test_a_blob_of_a_file_is_the_file(server: RegistryServer, tmp_path: Path) ->
 
 def test_a_file_is_sent_through_a_small_buffer(
         server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload, "READ_BYTES", 300)
+    monkeypatch.setattr(body, "READ_BYTES", 300)
+    monkeypatch.setattr(body.Pool, "ConnectionCls", HTTPConnection)  # knows no pieces of files
     path = tmp_path / "blob"
     path.write_bytes(DATA)
     server.drops = {"PATCH": 4}
