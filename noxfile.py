@@ -29,6 +29,8 @@ CHECKS = (  # of workflows: their schema, what is unsafe, what would fail when i
     ("zizmor", "--offline", "--no-config", "--no-progress"),
     ("jactionlint", "--profile", "correctness", "--shellcheck="),
 )
+CALLER = "SPARKYARD_CALLER_FOLDER"  # from ./nox, for the command line alone: tests have folders
+CALLED_FROM = os.environ.pop(CALLER, "")
 CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
@@ -42,7 +44,8 @@ def image_names() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def run(session: nox.Session, program: str, *arguments: str) -> None:
+def run(session: nox.Session, program: str, *arguments: str,
+        env: dict[str, str | None] | None = None) -> None:
     """Run a program of the shared environment; make the environment first where it is out of date.
 
     The stamp is written last, so an interrupted installation is done again.
@@ -54,12 +57,12 @@ def run(session: nox.Session, program: str, *arguments: str) -> None:
         session.run(str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "-q",
                     "--disable-pip-version-check", "-e", f"{ROOT}[dev]", external=True)
         STAMP.write_text(wanted, encoding="utf-8")
-    session.run(str(ENVIRONMENT / "bin" / program), *arguments, external=True)
+    session.run(str(ENVIRONMENT / "bin" / program), *arguments, external=True, env=env)
 
 
 def sparkyard(session: nox.Session, *arguments: str) -> None:
     """Run the command line of this checkout."""
-    run(session, "sparkyard", *arguments)
+    run(session, "sparkyard", *arguments, env={CALLER: CALLED_FROM} if CALLED_FROM else None)
 
 
 def _verb(verb: str, help_text: str) -> Callable[[nox.Session], None]:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from builder import console
+from builder.commands.option_types import CALLER
 from builder.config_file import suggestion
 from builder.crash_report import as_error
 from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError, UsageError
@@ -100,6 +101,7 @@ def _execute(arguments: Sequence[str]) -> int:
         raise UsageError(f'there is no command "{name}"', where="command line",
                          next_step=known.replace("known here:", "one of"))
     options = parser([name] if name else COMMANDS).parse_args(arguments)
+    os.environ.pop(CALLER, None)  # the paths are read; a command's own programs start from here
     console.set_verbose(options.verbose)
     code: int = options.execute(options)
     console.flush()

@@ -12,7 +12,12 @@ from builder.bench.benchy import text_sha256
 from builder.bench.client import BenchClient
 from builder.bench.grid import FULL, QUICK, Grid
 from builder.bench.run import BenchRequest, bench_image, conditions_unseen, measure_and_judge
-from builder.commands.option_types import refuse_beside
+from builder.commands.option_types import (
+    file_or_name,
+    refuse_beside,
+    user_path,
+    user_path_text,
+)
 from builder.commands.smoke import (
     local_image,
     one_cell,
@@ -66,12 +71,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                             help=f"default: {' '.join(map(str, getattr(FULL, name)))}")
     parser.add_argument("--runs", type=int, metavar="N",
                         help=f"runs of each point of the grid (default: {FULL.runs})")
-    parser.add_argument("--tokenizer", metavar="DIR", help="folder of the model's tokenizer.json")
-    parser.add_argument("--text", type=Path, metavar="FILE", help="cut the prompts from this text")
-    parser.add_argument("--baseline", metavar="RECORD",
+    parser.add_argument("--tokenizer", type=user_path_text, metavar="DIR",
+                        help="folder of the model's tokenizer.json")
+    parser.add_argument("--text", type=user_path, metavar="FILE",
+                        help="cut the prompts from this text")
+    parser.add_argument("--baseline", type=file_or_name, metavar="RECORD",
                         help="compare with this record of an earlier benchmark (a file or an id, "
                              "as for report); exit code 1 if the new one is slower")
-    parser.add_argument("--json", type=Path, metavar="FILE",
+    parser.add_argument("--json", type=user_path, metavar="FILE",
                         help="also write the record to this file (- for standard output)")
     parser.set_defaults(execute=execute)
 

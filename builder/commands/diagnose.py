@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from builder import console
-from builder.commands.option_types import refuse_beside
+from builder.commands.option_types import refuse_beside, user_path_text
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.log_file import NEXT_STEP, LogText, read_log
 from builder.diagnosis.matching import diagnose
@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "diagnose", help="name the known failure that a server's log shows",
         description="Compare the log of a vLLM server with the catalogue of known failures. "
                     "Exit code 1 when one is named, 0 when none is.")
-    parser.add_argument("log", metavar="LOG", nargs="?",
+    parser.add_argument("log", metavar="LOG", nargs="?", type=user_path_text,
                         help="the log of a vLLM server (- for standard input)")
     parser.add_argument("--explain", metavar="NAME",
                         help="say what the name of a failure means, instead of reading a log")

@@ -14,7 +14,7 @@ from builder.bases.facts import at_hand, committed, read_file_system
 from builder.bases.state import Bases, read_bases
 from builder.binaries.facts import BaseFacts
 from builder.cache_folder import named_folder
-from builder.commands.option_types import refuse_beside
+from builder.commands.option_types import refuse_beside, user_path
 from builder.engine.client import Engine
 from builder.errors import UsageError, command
 from builder.files import check_outputs
@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             "run. Exit code 1: at least one finding is an error."))
     parser.add_argument("cells", nargs="*", metavar="CELL",
                         help="cell ids or globs (default: locked cells whose wheels are fetched)")
-    parser.add_argument("--wheels", nargs="+", type=Path, metavar="FILE",
+    parser.add_argument("--wheels", nargs="+", type=user_path, metavar="FILE",
                         help="judge these wheel files as one installation")
     parser.add_argument("--image", metavar="REF", help="judge a finished image of any origin")
     parser.add_argument("--base", metavar="BASE",
@@ -50,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--explain", metavar="CODE",
                         help="explain a code, or the old number of a failure, and stop")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--sarif", type=Path, metavar="FILE",
+    parser.add_argument("--sarif", type=user_path, metavar="FILE",
                         help="also write the findings as SARIF 2.1.0; its folder must exist")
     parser.set_defaults(execute=execute)
 

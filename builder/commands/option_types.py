@@ -1,4 +1,4 @@
-"""What the options of several commands share: numbers in a span, and options that go together.
+"""What the options of several commands share: paths, numbers in a span, what goes together.
 
 What no run can use is refused, and what a run would leave unheeded, too.
 """
@@ -6,11 +6,38 @@ What no run can use is refused, and what a run would leave unheeded, too.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from builder.errors import UsageError
 
 DIGITS = 9  # of a number on the command line; none of ours is as large
+CALLER = "SPARKYARD_CALLER_FOLDER"  # where ./nox was typed, which nox leaves; cli takes it away
+LOOKS_LIKE_A_PATH = ("/", "./", "../", "~")
+
+
+def user_path(text: str) -> Path:
+    """Return the path that a user means: a relative one begins where the command was typed."""
+    folder = os.environ.get(CALLER)
+    if not folder or text == "-" or Path(folder).absolute() == Path.cwd():
+        return Path(text)
+    return Path(folder) / text
+
+
+def user_path_text(text: str) -> str:
+    """Return ``user_path`` as text, for options that are not only a path."""
+    return str(user_path(text))
+
+
+def file_or_name(text: str) -> str:
+    """Return the path of a file that the user means, else the text: it is the name of something."""
+    path = user_path(text)
+    try:
+        is_path = text.startswith(LOOKS_LIKE_A_PATH) or (path.exists() and not path.is_dir())
+    except (OSError, ValueError):  # too long for a file's name, or it holds a null character
+        is_path = False
+    return str(path) if is_path else text
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from builder import console, limits
+from builder.commands.option_types import user_path
 from builder.errors import PatchError, SparkyardError, UsageError
 from builder.fetch.wheels import fetch_lock
 from builder.files import check_outputs, refuse_output
@@ -71,14 +72,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         verb.add_argument("--json", action="store_true", help="print one JSON document")
     for verb in (wheel, series):
         verb.add_argument("cells", nargs=1, metavar="CELL", help="cell id")
-    wheel.add_argument("--output", type=Path, default=Path(), metavar="DIR",
+    wheel.add_argument("--output", type=user_path, default=".", metavar="DIR",
                        help="the folder to write to (default: this one)")
-    series.add_argument("--checkout", type=Path, required=True, metavar="DIR",
+    series.add_argument("--checkout", type=user_path, required=True, metavar="DIR",
                         help="a git checkout of the package's sources")
     series.add_argument("--on", default="HEAD", metavar="COMMIT",
                         help="the commit to start from (default: HEAD)")
     for verb in (status, wheel, series):
-        verb.add_argument("--file", dest="files", action="append", type=Path, default=[],
+        verb.add_argument("--file", dest="files", action="append", type=user_path, default=[],
                           metavar="DIFF", help="use this git diff instead of the declared patches; "
                           "may be repeated")
         verb.add_argument("--package", metavar="NAME",

@@ -10,7 +10,7 @@ from pathlib import Path
 from builder import console, limits, specifiers
 from builder import labels as label
 from builder.bases.state import Bases, BaseState, read_bases
-from builder.commands.option_types import refuse_beside
+from builder.commands.option_types import refuse_beside, user_path
 from builder.errors import IntegrityError, PatchError, UsageError
 from builder.files import check_outputs
 from builder.locking.lock import Lock
@@ -35,7 +35,7 @@ def add_parser(stages: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--schema", action="store_true",
                         help="the JSON Schema of the matrix instead, for editors")
-    parser.add_argument("--cells-to", type=Path, metavar="FILE",
+    parser.add_argument("--cells-to", type=user_path, metavar="FILE",
                         help="also append cells=<JSON list of the ids that can be built> and "
                              "platforms=<JSON object of their platforms> to FILE, which is how a "
                              "CI job hands them to the next")

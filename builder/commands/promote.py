@@ -14,7 +14,7 @@ from typing import Any
 
 from builder import console
 from builder.attachments import own_records
-from builder.commands.option_types import refuse_beside
+from builder.commands.option_types import refuse_beside, user_path
 from builder.limits import read_file
 from builder.matrix.cells import Cell, select
 from builder.promotion.cell import (
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cells", nargs="+", metavar="CELL", help="cell ids or globs")
     parser.add_argument("--image", default="", metavar="TAG",
                         help="tag or sha256 digest of the image (default: CELL-next)")
-    parser.add_argument("--record", action="append", type=Path, default=[], metavar="FILE",
+    parser.add_argument("--record", action="append", type=user_path, default=[], metavar="FILE",
                         help="first attach this record of the image, from another machine, and its "
                         "signature FILE.sig if there is one; may be repeated")
     parser.add_argument("--reason", default="", help="a sentence for the log")

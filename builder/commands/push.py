@@ -10,6 +10,7 @@ from typing import Any
 
 from builder import console
 from builder.attachments import Attached, attach_all
+from builder.commands.option_types import user_path
 from builder.direct_push import DirectPush
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, NetworkError, UsageError, command
@@ -55,7 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         "compressed once, resumable, the same digests from any machine")
     parser.add_argument("--compression", choices=[method.value for method in Compression],
                         help="how --direct compresses (default: zstd; gzip for engines before 23)")
-    parser.add_argument("--sign", type=Path, metavar="KEY",
+    parser.add_argument("--sign", type=user_path, metavar="KEY",
                         help="also sign the image and its records with this private key of cosign "
                         f"(default: {KEY_VARIABLE}, where it is set)")
     parser.add_argument("--json", action="store_true",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.state import read_bases
-from builder.commands.option_types import whole_number
+from builder.commands.option_types import user_path, user_path_text, whole_number
 from builder.errors import SparkyardError, UsageError
 from builder.image import local_name, plan_image
 from builder.limits import SETTINGS_BYTES, read_file
@@ -36,7 +36,7 @@ def add_export_options(show: argparse.ArgumentParser) -> None:
                        help=f"the address of this machine to listen on (default: {LOOPBACK})")
     where.add_argument("--public", action="store_const", dest="host", const=PUBLIC,
                        help="listen on all addresses")
-    show.add_argument("--api-key-file", default="", metavar="FILE",
+    show.add_argument("--api-key-file", type=user_path_text, default="", metavar="FILE",
                       help="a file with the line VLLM_API_KEY=...; clients then need the key")
     show.add_argument("--nodes", type=whole_number(1, NODES_MOST), default=1, metavar="N",
                       help="split the model over N machines (sparkrun, eugr, kubernetes)")
@@ -49,7 +49,7 @@ def add_import(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         description="Reads a recipe of sparkrun (version 2) or of eugr's spark-vllm-docker "
                     "(version 1) and prints a draft of ours. What could not be carried over "
                     "stands at its top.")
-    parser.add_argument("file", type=Path, metavar="FILE", help="a YAML file")
+    parser.add_argument("file", type=user_path, metavar="FILE", help="a YAML file")
     parser.add_argument("--image", metavar="IMAGE",
                         help="the image of the matrix to run on (default: its first for a GPU)")
 

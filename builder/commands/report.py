@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from builder import console
+from builder.commands.option_types import file_or_name, user_path
 from builder.errors import UsageError
 from builder.files import check_outputs, write_text
 from builder.record.find import as_ended, record_path
@@ -28,12 +29,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "report", help="show records of smoke tests and benchmarks",
         description="Show records of smoke tests and benchmarks: at the terminal, as JUnit or "
                     "Markdown, or as one HTML page.")
-    parser.add_argument("records", metavar="RECORD", nargs="*",
+    parser.add_argument("records", metavar="RECORD", nargs="*", type=file_or_name,
                         help="a file, the id of a record or its beginning, or a cell for its "
                              "newest record (default: the newest that can be read)")
     parser.add_argument("--format", choices=tuple(FORMATS),
                         help="default: by the ending of --output, otherwise terminal")
-    parser.add_argument("--output", type=Path, metavar="FILE",
+    parser.add_argument("--output", type=user_path, metavar="FILE",
                         help="write to this file (default: standard output, -)")
     parser.set_defaults(execute=execute)
 

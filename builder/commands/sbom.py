@@ -7,10 +7,10 @@ no data about vulnerabilities: `pip-audit` reads the requirements, other scanner
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from builder import console
 from builder.cache_folder import named_folder
+from builder.commands.option_types import user_path
 from builder.commands.verify import named_image
 from builder.files import check_outputs, write_bytes
 from builder.promotion.cell import find_image
@@ -25,9 +25,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("sbom", help="show or write what an image holds",
                                    description=__doc__)
     parser.add_argument("image", metavar="REF", help="a cell, or CELL:TAG, or CELL@sha256:…")
-    parser.add_argument("--output", type=Path, metavar="FILE",
+    parser.add_argument("--output", type=user_path, metavar="FILE",
                         help="write the CycloneDX document")
-    parser.add_argument("--requirements", type=Path, metavar="FILE",
+    parser.add_argument("--requirements", type=user_path, metavar="FILE",
                         help="write the wheels with their hashes, for pip-audit: "
                         "`pip-audit --disable-pip -r FILE`")
     parser.set_defaults(execute=execute)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from builder import console
 from builder import labels as label
-from builder.commands.option_types import whole_number
+from builder.commands.option_types import user_path, whole_number
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
 from builder.image import local_name
@@ -41,7 +40,7 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cell", metavar="CELL",
                         help="the cell to run on (default: the first locked cell of its image)")
     parser.add_argument("--image", metavar="REF", help="serve with this image, not the cell's own")
-    parser.add_argument("--model", type=Path, metavar="DIR",
+    parser.add_argument("--model", type=user_path, metavar="DIR",
                         help="serve the checkpoint in this folder, not the recipe's")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--host", metavar="ADDRESS",
@@ -50,9 +49,9 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
                        help="listen on all addresses")
     parser.add_argument("--port", type=whole_number(1, HIGHEST_PORT), metavar="N",
                         help=f"the port of this machine (default: {PORT})")
-    parser.add_argument("--api-key-file", type=Path, metavar="FILE",
+    parser.add_argument("--api-key-file", type=user_path, metavar="FILE",
                         help="a file with one line, the API key that clients have to send")
-    parser.add_argument("--hf-token-file", type=Path, metavar="FILE",
+    parser.add_argument("--hf-token-file", type=user_path, metavar="FILE",
                         help="a file with a token of the Hugging Face hub, for a download "
                              "(default: the token of your own hub folder)")
     parser.add_argument("--restart", action="store_true",

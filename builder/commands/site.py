@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from builder import console
+from builder.commands.option_types import user_path
 from builder.diagnosis.catalogue import load
 from builder.errors import ConfigError, SparkyardError, UsageError
 from builder.matrix.cells import Cell
@@ -32,9 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "site", help="make the public page: which model runs on which image",
         description="Make a static page from the records, the locks and the catalogue of known "
                     "failures: which model runs on which image, by digest, with the evidence.")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+    parser.add_argument("--output", type=user_path, required=True, metavar="DIR",
                         help="a new or empty folder, or an earlier page, which is replaced")
-    parser.add_argument("--records", type=Path, metavar="DIR",
+    parser.add_argument("--records", type=user_path, metavar="DIR",
                         help="read the records below this folder (default: those of the cache)")
     parser.add_argument("--tags", action="store_true",
                         help="ask the registry where the moving tags point, and how they moved")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
-from builder.commands.option_types import whole_number
+from builder.commands.option_types import user_path, whole_number
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
 from builder.files import check_outputs, write_text
@@ -49,15 +49,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                              "see what gets worse with time (2 or more)")
     parser.add_argument("--recipe", default=TINY,
                         help=f"recipe of the model to serve at level 2 (default: {TINY})")
-    parser.add_argument("--model", type=Path, metavar="DIR",
+    parser.add_argument("--model", type=user_path, metavar="DIR",
                         help="use the checkpoint in this folder, not the recipe's")
     parser.add_argument("--image", metavar="REF", help="test this image, not the cell's own")
     parser.add_argument("--pull", action="store_true",
                         help="pull the image of --image first; its record then names the digest "
                              "in the registry")
-    parser.add_argument("--json", type=Path, metavar="FILE",
+    parser.add_argument("--json", type=user_path, metavar="FILE",
                         help="also write the record to this file (- for standard output)")
-    parser.add_argument("--junit", type=Path, metavar="FILE",
+    parser.add_argument("--junit", type=user_path, metavar="FILE",
                         help="also write a JUnit report to this file")
     parser.set_defaults(execute=execute)
 

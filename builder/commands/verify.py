@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from builder import console
 from builder import labels as label
+from builder.commands.option_types import user_path
 from builder.errors import UsageError
 from builder.matrix.cells import Cell
 from builder.promotion.cell import NAMING, CellTags, find_image, tags_of
@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("verify", help="check an image in a registry",
                                    description=__doc__)
     parser.add_argument("image", metavar="REF", help="a cell, or CELL:TAG, or CELL@sha256:…")
-    parser.add_argument("--key", type=Path, metavar="FILE",
+    parser.add_argument("--key", type=user_path, metavar="FILE",
                         help="cosign's public key that must have signed the image")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")

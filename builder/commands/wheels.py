@@ -12,7 +12,7 @@ from pathlib import Path
 
 from builder import console
 from builder.bases.state import read_bases
-from builder.commands.option_types import whole_number
+from builder.commands.option_types import user_path, whole_number
 from builder.commands.wheels_build import build_cells
 from builder.compile.compiler import ContainerCompiler
 from builder.engine.client import Engine
@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     plan, build, status, index = (
         actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
         for name, text in ACTIONS.items())
-    index.add_argument("--output", type=Path, required=True, metavar="DIR",
+    index.add_argument("--output", type=user_path, required=True, metavar="DIR",
                        help="a new or empty folder, or an earlier index, which grows")
     build.add_argument("cells", nargs="+", metavar="CELL", help="cell ids, globs allowed")
     build.add_argument("--jobs", type=whole_number(1, MOST_JOBS), metavar="N",

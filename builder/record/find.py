@@ -22,7 +22,7 @@ def record_path(folder: Path, name: str) -> Path:
     A name is a file, a cell (its newest record), an id (``cpu/20260102T030405Z-2``) or the
     beginning of one, with or without the cell.
     """
-    file = _file(name)
+    file, path_problem = _file(name)
     if file:
         return file
     known = record_files(folder)
@@ -32,6 +32,8 @@ def record_path(folder: Path, name: str) -> Path:
     matching = [path for path in known if record_id(path).startswith(name)
                 or path.stem.startswith(name)]
     exact = [path for path in matching if name in (record_id(path), path.stem)]
+    if not matching and path_problem:
+        raise UsageError(path_problem, where=name, next_step=_offer(known))
     if len(exact or matching) != 1:
         raise _ambiguous(folder, name, exact or matching, known)
     return (exact or matching)[0]
@@ -59,18 +61,31 @@ def record_files(folder: Path) -> list[Path]:
         *place_of(path), path.stem, path.parent.name))
 
 
-def _file(name: str) -> Path | None:
+def _file(name: str) -> tuple[Path | None, str]:
+    """Return the file of that name; else what is wrong with the name if it is meant as a path."""
+    path = Path(name)
     try:
-        return Path(name) if Path(name).exists() and not Path(name).is_dir() else None
+        if path.is_dir():
+            return None, "this is a folder, and not the file of a record"
+        if path.exists():
+            return path, ""
+    except PermissionError as error:
+        return None, f"this cannot be looked at: {error.strerror}"
     except (OSError, ValueError):  # too long for a file's name, or it holds a null character
-        return None
+        return None, ""
+    is_path = path.is_absolute() or name.startswith((".", "~")) or path.suffix == ".json"
+    return None, "there is no such file" if is_path else ""
 
 
 def _ambiguous(folder: Path, name: str, matching: Sequence[Path],
                known: Sequence[Path]) -> UsageError:
     """Return the error for a name that matches no record, or several."""
-    offered = ", ".join(map(record_id, list(matching or known)[-OFFERED:]))
     what = (f'"{name}" matches {len(matching)} records' if matching
             else f'no record matches "{name}"')
-    return UsageError(what, where=str(folder), next_step=f"name one of {offered}" if offered
-                      else f"make one: {command('smoke', 'CELL')}")
+    return UsageError(what, where=str(folder), next_step=_offer(matching or known))
+
+
+def _offer(known: Sequence[Path]) -> str:
+    offered = ", ".join(map(record_id, known[-OFFERED:]))
+    return (f"name a record's file, or one of {offered}" if offered
+            else f"make one: {command('smoke', 'CELL')}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,6 +107,30 @@ def test_the_help_of_the_program_lists_every_command(
     (["--matr", "m.toml", "plan"], "")])
 def test_which_word_is_the_command(words: list[str], name: str) -> None:
     assert cli.command_in(words) == name
+
+
+def test_a_path_begins_where_the_command_was_typed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    """./nox says where that was; the programs that a command starts are not told."""
+    (tmp_path / "log1").write_text("INFO 11-21 10:00:00 started\n" * 3)
+    monkeypatch.setenv("SPARKYARD_CALLER_FOLDER", str(tmp_path))
+    assert cli.run(["diagnose", "log1"]) == 0
+    assert "SPARKYARD_CALLER_FOLDER" not in os.environ
+    assert cli.run(["diagnose", "log1"]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_every_path_of_every_command_begins_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option that takes a file or a folder has a reader that knows where it was typed."""
+    monkeypatch.setenv("SPARKYARD_CALLER_FOLDER", "/typed/here")
+    kinds = ("FILE", "DIR", "KEY", "LOG", "RECORD")
+    taken = [action for parser in parsers(cli.parser()) for action in parser._actions
+             if action.metavar in kinds and action.dest != "matrix"]
+    assert len(taken) > 25
+    for action in taken:
+        assert callable(action.type), action.dest
+        assert str(action.type("./x")) in ("/typed/here/x", "/typed/here/./x"), action.dest
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,31 @@ class Session:
 
     def run(self, *words: str, **_: object) -> None:
         self.ran.append(" ".join(words))
+
+
+def test_a_command_learns_where_it_was_typed_and_other_programs_do_not(checkout: Path) -> None:
+    """The real nox leaves the folder in which ./nox was typed; paths begin there all the same."""
+    shutil.copy(ROOT / "nox", checkout)
+    for folder, name, text in (
+            (".venv", "nox", f'exec {sys.executable} -m nox "$@"'),
+            (".nox/sparkyard", "sparkyard", 'echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"'),
+            (".nox/sparkyard", "ruff", 'echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"')):
+        program = checkout / folder / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    made_from = sys.version.encode() + (checkout / "pyproject.toml").read_bytes()
+    (checkout / ".nox/sparkyard/made-from").write_text(hashlib.sha256(made_from).hexdigest())
+    typed_in = checkout / "deep" / "folder"
+    typed_in.mkdir(parents=True)
+
+    def said(*words: str) -> str:
+        return subprocess.run(["../../nox", "-s", *words], cwd=typed_in, check=False, text=True,
+                              capture_output=True, env={"PATH": "/usr/bin:/bin"}).stdout
+
+    assert f"<diagnose log1> of <{typed_in}>" in said("diagnose", "--", "log1")
+    assert f"<smoke cpu --level 2> of <{typed_in}>" in said("smoke-cpu", "--", "--level", "2")
+    assert "<check .> of <unset>" in said("lint")
 
 
 @pytest.mark.parametrize(("there", "user", "ci", "ran"), [

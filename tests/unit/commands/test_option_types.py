@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from builder import cli
-from builder.commands.option_types import refuse_beside, whole_number
+from builder.commands.option_types import (
+    CALLER,
+    file_or_name,
+    refuse_beside,
+    user_path,
+    user_path_text,
+    whole_number,
+)
 from builder.errors import UsageError
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
@@ -53,3 +60,26 @@ def test_what_is_not_given_is_not_refused() -> None:
                   d="D")
     with pytest.raises(UsageError, match=r"^A, --b would do nothing beside --x"):
         refuse_beside(argparse.Namespace(a=["1"], b=0.0, c=None), "--x", a="A", b="--b", c="C")
+
+
+def test_a_relative_path_begins_where_the_command_was_typed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CALLER, raising=False)
+    assert user_path("x/y") == Path("x/y")
+    monkeypatch.setenv(CALLER, str(Path.cwd()))
+    assert user_path("x/y") == Path("x/y"), "a message shows what was typed"
+    monkeypatch.setenv(CALLER, str(tmp_path))
+    assert user_path("x/y") == tmp_path / "x" / "y"
+    assert user_path("/x") == Path("/x")
+    assert user_path_text("-") == "-", "standard input or output"
+
+
+def test_what_may_be_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CALLER, str(tmp_path))
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "record.json").touch()
+    assert file_or_name("record.json") == str(tmp_path / "record.json")
+    assert file_or_name("cpu") == "cpu", "a cell, and not the folder that is called so"
+    assert file_or_name("./cpu") == str(tmp_path / "cpu")
+    assert file_or_name("20260102") == "20260102"
+    assert file_or_name("x" * 5000) == "x" * 5000

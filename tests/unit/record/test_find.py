@@ -1,13 +1,15 @@
-"""How a record that says it is running is shown."""
+"""Which record is meant, and how one that says it is running is shown."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from report_records import full_record
 
+from builder.errors import UsageError
 from builder.record.alive import BOOT
-from builder.record.find import as_ended
+from builder.record.find import as_ended, record_path
 
 
 def no_processes(proc: Path) -> Path:
@@ -31,3 +33,23 @@ def test_a_record_of_an_earlier_version_says_why_it_counts_as_interrupted(tmp_pa
 def test_where_the_system_does_not_tell_it_stays_running(tmp_path: Path) -> None:
     record = full_record(state="running", process="0123")
     assert as_ended(record, tmp_path / "none") is record
+
+
+@pytest.mark.parametrize(("name", "problem"), [
+    ("{}/nothing", "there is no such file"), ("{}/nothing.json", "there is no such file"),
+    ("../nothing", "there is no such file"), ("gone.json", "there is no such file"),
+    ("{}", "this is a folder, and not the file of a record")])
+def test_a_path_that_is_no_record_is_named_itself(name: str, problem: str, tmp_path: Path) -> None:
+    """The folder of the records was named, where the path did not point."""
+    named = name.format(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        record_path(tmp_path / "records", named)
+    assert (caught.value.what, caught.value.where) == (problem, named)
+
+
+@pytest.mark.parametrize("name", ["nothing", "cpu/2026", "x" * 5000])
+def test_a_name_that_no_record_has_is_looked_for_among_the_records(
+        name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no record matches") as caught:
+        record_path(tmp_path / "records", name)
+    assert caught.value.where == str(tmp_path / "records")
