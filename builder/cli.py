@@ -15,10 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from builder import console
-from builder.commands.option_types import CALLER
 from builder.config_file import suggestion
 from builder.crash_report import as_error
 from builder.errors import INTERRUPTED_EXIT_CODE, SparkyardError, UsageError
+from builder.files import CALLER
 
 COMMANDS = (
     "doctor",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from builder.errors import UsageError
+from builder.files import CALLER
 
 DIGITS = 9  # of a number on the command line; none of ours is as large
-CALLER = "SPARKYARD_CALLER_FOLDER"  # where ./nox was typed, which nox leaves; cli takes it away
 LOOKS_LIKE_A_PATH = ("/", "./", "../", "~")
 
 
@@ -26,8 +26,8 @@ def user_path(text: str) -> Path:
 
 
 def user_path_text(text: str) -> str:
-    """Return ``user_path`` as text, for options that are not only a path."""
-    return str(user_path(text))
+    """Return ``user_path`` as text, for options that are not only a path; empty stays empty."""
+    return str(user_path(text)) if text else ""
 
 
 def file_or_name(text: str) -> str:

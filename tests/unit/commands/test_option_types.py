@@ -9,7 +9,6 @@ import pytest
 
 from builder import cli
 from builder.commands.option_types import (
-    CALLER,
     file_or_name,
     refuse_beside,
     user_path,
@@ -17,6 +16,7 @@ from builder.commands.option_types import (
     whole_number,
 )
 from builder.errors import UsageError
+from builder.files import CALLER
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
 
@@ -72,6 +72,7 @@ def test_a_relative_path_begins_where_the_command_was_typed(
     assert user_path("x/y") == tmp_path / "x" / "y"
     assert user_path("/x") == Path("/x")
     assert user_path_text("-") == "-", "standard input or output"
+    assert user_path_text("") == ""
 
 
 def test_what_may_be_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
