@@ -55,7 +55,8 @@ HUB_FILE_BYTES = 32 * MB  # one answer of a model hub; the longest index of weig
 FACTS_BYTES = 32 * MB  # the facts of a base, unpacked; those of the slim ones have 1.7 MB
 SSH_S = 60.0  # a login by ssh and its tunnel, until it is open
 SCRIPT_S = 7200.0  # one script in an image: minutes when it is emulated
-STREAM_S = 1800.0  # one streamed answer: 512 tokens, on an emulated machine
+STREAM_S = 1800.0  # one streamed answer: 12,000 tokens at 7 a second
+EMULATED = 10.0  # times as long as on its own processor a server may take for anything, emulated
 PAGE_S = 120.0  # one page or one small answer, from the first byte asked to the last received
 
 
@@ -78,6 +79,14 @@ def read_file(path: Path, limit: int, what: str) -> bytes:
         raise UsageError(f"this {what} is larger than {limit // MB} MB", where=str(path),
                          next_step=f"check that it really is a {what}")
     return data
+
+
+def patience(*, emulated: bool) -> float:
+    """Return by how much every limit on a server is multiplied: its boot, its answers, its load.
+
+    The one place that says it; a limit on the engine or on a whole script is not of this kind.
+    """
+    return EMULATED if emulated else 1.0
 
 
 class TooMuchError(Exception):

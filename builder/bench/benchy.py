@@ -50,12 +50,14 @@ KEPT_LINES = 200  # of its output, for the error message
 class Target:
     """A server to measure: its OpenAI address, the name of the model, and its tokenizer.
 
-    ``tokenizer`` is a folder or the name of a hub repository.
+    ``tokenizer`` is a folder or the name of a hub repository; ``patience`` multiplies the time in
+    which it may say nothing.
     """
 
     base_url: str
     model: str
     tokenizer: str
+    patience: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -
     with tempfile.TemporaryDirectory(prefix="sparkyard-bench-") as name:
         folder = Path(name)
         _place_text(folder, sentences() if text is None else text)
-        _follow(command(python, target, grid, folder), _environment(folder), grid.rounds)
+        _follow(command(python, target, grid, folder), _environment(folder), grid.rounds,
+                STALL_S * target.patience)
         try:
             raw = json.loads(read_file(folder / "result.json", BENCH_RESULT_BYTES, "result"))
             arrivals = take_arrivals(raw)
@@ -127,14 +130,15 @@ def no_proxy_for(hosts: Sequence[str]) -> dict[str, str]:
     return {"NO_PROXY": listed, "no_proxy": listed}
 
 
-def _follow(words: Sequence[str], environment: Mapping[str, str], rounds: int) -> None:
+def _follow(words: Sequence[str], environment: Mapping[str, str], rounds: int, stall: float
+            ) -> None:
     """Show its rounds as they come, and turn a failure into an error with its last words."""
     output: deque[str] = deque(maxlen=KEPT_LINES)
     with console.progress("llama-benchy", rounds, unit="rounds") as meter, \
             stream(words, env=environment) as child:
         assert child.stdout is not None
         point = ""
-        for line in _lines(child):
+        for line in _lines(child, stall):
             output.append(line)
             if line.startswith("Running test: "):
                 point = line.removeprefix("Running test: ")
@@ -151,11 +155,11 @@ def _follow(words: Sequence[str], environment: Mapping[str, str], rounds: int) -
         raise VerdictError(f"llama-benchy failed: {redact(failure.what)}")
 
 
-def _lines(child: subprocess.Popen[bytes]) -> Iterator[str]:
+def _lines(child: subprocess.Popen[bytes], stall: float) -> Iterator[str]:
     """Yield its lines, cut to a sensible length; a child that falls silent is ended."""
     assert child.stdout is not None
     while True:
-        silence = threading.Timer(STALL_S, child.kill)
+        silence = threading.Timer(stall, child.kill)
         silence.daemon = True
         silence.start()
         raw = child.stdout.readline(LINE_BYTES)

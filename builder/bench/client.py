@@ -36,9 +36,9 @@ class BadAnswerError(Exception):
 class BenchClient(Client):
     """A client of any address, for servers that Sparkyard did not start."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, patience: float = 1.0) -> None:
         """Bind to ``http://host:port``, with or without ``/v1``; raises UsageError for others."""
-        super().__init__(0, model)
+        super().__init__(0, model, patience=patience)
         if not _is_address(url):
             raise UsageError("this is not the address of a server",
                              where=f"--url {one_line(redact(url), SHOWN)}",
@@ -77,7 +77,7 @@ class BenchClient(Client):
     def _json(self, path: str) -> Any:
         """Return the JSON that a path answers with; raises BadAnswerError for all else."""
         try:
-            data = within(ANSWER_S, lambda: self._body(path))
+            data = within(ANSWER_S * self.patience, lambda: self._body(path))
         except TooMuchError as error:
             raise BadAnswerError(f"its answer is {error}", LISTENING) from error
         except (requests.RequestException, OSError, ValueError) as error:
@@ -89,11 +89,11 @@ class BenchClient(Client):
 
     def _body(self, path: str) -> bytes:
         with self._session.get(self.base + path, stream=True, allow_redirects=False,
-                               timeout=(10, ANSWER_S)) as response:
+                               timeout=(10, ANSWER_S * self.patience)) as response:
             if response.status_code != 200:
                 raise _refused(response.status_code)
             chunks = response.iter_content(CHUNK_BYTES)
-            return b"".join(bounded(chunks, ANSWER_BYTES, ANSWER_S))
+            return b"".join(bounded(chunks, ANSWER_BYTES, ANSWER_S * self.patience))
 
 
 def _is_address(url: str) -> bool:

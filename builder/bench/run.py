@@ -56,7 +56,7 @@ def bench_image(run: Run, writer: RecordWriter, request: BenchRequest) -> Record
 
         with booted(run, observed, on_check) as (watch, client):
             if client:
-                server = BenchClient(client.base, client.model)
+                server = BenchClient(client.base, client.model, client.patience)
                 conditions = conditions_of(run, writer.record, text_sha256(request.text))
                 measure_and_judge(server, conditions, request, on_check,
                                   lambda bench: writer.update(bench=bench))
@@ -107,8 +107,8 @@ def _measured(server: BenchClient, conditions: Conditions, request: BenchRequest
     started = time.monotonic()
     python = tool_python(LOCK, request.cache)
     try:
-        measured = measure(python, Target(server.base, server.model, request.tokenizer), grid,
-                           request.text)
+        measured = measure(python, Target(
+            server.base, server.model, request.tokenizer, server.patience), grid, request.text)
         series, missing = parse(measured.raw, measured.requests)
     except VerdictError as error:
         detail = redact(str(error).replace(server.base, "the server"))  # records hold no address

@@ -24,10 +24,11 @@ QUESTION = SHORT[0]
 STATUS_S = 10.0  # a server that is busy with others takes longer, which is not wrong
 
 
-def client_of(server: Server) -> Client:
+def client_of(server: Server, patience: float = 1.0) -> Client:
     """Return a client; raises UsageError where the key's file can no longer be read."""
     key = read_key(server.key_file) if server.key_file else ""
-    return Client(server.port, server.model, host=server.reached_at, key=key)
+    return Client(server.port, server.model, host=server.reached_at, key=key,
+                  patience=patience)
 
 
 def short_battery(client: Client, able: Capabilities) -> Iterator[Check]:

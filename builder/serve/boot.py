@@ -13,6 +13,7 @@ from builder.engine.client import Engine
 from builder.engine.service import Attached
 from builder.errors import EngineError
 from builder.files import write_text
+from builder.limits import patience
 from builder.recipes.models import Capabilities
 from builder.record.check import Check, Status
 from builder.serve.answering import client_of, failed, short_battery
@@ -26,7 +27,6 @@ from builder.smoke.watch import Watch, await_health
 
 HEALTH_WITHIN_S = 30.0
 LOG_END_WITHIN_S = 5.0
-EMULATED = 10.0  # as slow as the smoke test allows for
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ def follow(engine: Engine, server: Server, able: Capabilities, cache: Path,
 
 def _watch(box: Attached, lines: KeptLog, server: Server, able: Capabilities, *,
            emulated: bool) -> list[Check]:
-    log = Log(box, lines)
-    watch = Watch(box, LifeEvents(box), log, Boot(scale=EMULATED if emulated else 1.0))
+    log, slow = Log(box, lines), patience(emulated=emulated)
+    watch = Watch(box, LifeEvents(box), log, Boot(scale=slow))
     checks = [watch.boot()]
     if checks[0].status is Status.PASS:
-        client = client_of(server)
+        client = client_of(server, slow)
         if box.state().running:
             await_health(client, HEALTH_WITHIN_S)
             checks += _ask(client, able)

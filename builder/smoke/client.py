@@ -35,11 +35,16 @@ class Unanswered(Exception):  # noqa: N818 - a finding about the server
 
 
 class Client:
-    """Asks one model of one server."""
+    """Asks one model of one server.
 
-    def __init__(self, port: int, model: str, *, host: str = LOOPBACK, key: str = "") -> None:
+    ``patience`` multiplies every limit in seconds, also one that is given to a question.
+    """
+
+    def __init__(self, port: int, model: str, *, host: str = LOOPBACK, key: str = "",
+                 patience: float = 1.0) -> None:
         """Bind to a port of this machine; proxies of the environment are not for it."""
         self.port, self.model, self.host, self._key = port, model, host, key
+        self.patience = patience
         self.base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._session = requests.Session()
         self._session.trust_env = False
@@ -48,7 +53,8 @@ class Client:
 
     def another(self) -> Client:
         """Return a client of the same server with a connection of its own, for another thread."""
-        return Client(self.port, self.model, host=self.host, key=self._key)
+        return Client(self.port, self.model, host=self.host, key=self._key,
+                      patience=self.patience)
 
     def healthy(self) -> bool:
         """Say whether ``/health`` answers 200."""
@@ -78,7 +84,7 @@ class Client:
         """Ask for a stream and yield its chunks; raises Unanswered, also for one cut off."""
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
         with self._post(asked, stream=True) as response:
-            for raw in lines(response):
+            for raw in lines(response, STREAM_S * self.patience):
                 line = raw.decode("utf-8", "replace")
                 if line == "data: [DONE]":
                     return
@@ -139,6 +145,7 @@ class Client:
     def _send(self, method: str, path: str, *, stream: bool = False, timeout: float = TIMEOUT_S,
               **options: Any) -> requests.Response:
         """Return a response whose body was read within ``timeout``, or is still to come."""
+        timeout *= self.patience
         end = time.monotonic() + timeout
         try:
             response = within(timeout, lambda: self._session.request(
@@ -152,7 +159,7 @@ class Client:
         return response
 
 
-def lines(response: requests.Response, seconds: float = STREAM_S) -> Iterator[bytes]:
+def lines(response: requests.Response, seconds: float) -> Iterator[bytes]:
     """Yield the lines of a streamed body; one that breaks or does not end is Unanswered."""
     end, rest = time.monotonic() + seconds, b""
     try:

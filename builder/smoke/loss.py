@@ -29,14 +29,15 @@ def lose_a_node(watch: NodesWatch, client: Client, on_check: OnCheck, *, idle: b
         return
     killed = kill_engine(watch.guard.followers[0].box)
     started = time.monotonic()
-    lost = watch.guard.await_loss(WITHIN_S)
+    within = WITHIN_S * client.patience
+    lost = watch.guard.await_loss(within)
     seconds = time.monotonic() - started
     wrong = "" if lost else f"killed on node 1: {killed}; nobody noticed"
     on_check(_check(f"a node is lost {'while idle' if idle else 'in the middle of an answer'}",
                     wrong, f"named after {seconds:.1f} s: {lost}", seconds))
     if not idle:
         on_check(_cut_off(pieces))
-    on_check(_stopped(watch, started))
+    on_check(_stopped(watch, started, within))
 
 
 def kill_engine(box: Container) -> str:
@@ -75,10 +76,10 @@ def _cut_off(pieces: Iterator[dict[str, Any]]) -> Check:
     return _check(CUT, "", f"after {count} more pieces: {end}")
 
 
-def _stopped(watch: NodesWatch, started: float) -> Check:
-    """Wait until no node runs any more."""
+def _stopped(watch: NodesWatch, started: float, within: float) -> Check:
+    """Wait until no node runs any more, so many seconds from the loss on."""
     running = [number for number, _ in enumerate(watch.guard.boxes())]
-    while running and time.monotonic() - started < WITHIN_S:
+    while running and time.monotonic() - started < within:
         running = [number for number, box in enumerate(watch.guard.boxes())
                    if box.state().running]
         time.sleep(0.2)

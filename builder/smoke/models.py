@@ -9,7 +9,7 @@ from typing import TextIO
 
 from builder.engine.client import Engine, ImageFacts
 from builder.files import disk_errors
-from builder.limits import LOG_BYTES
+from builder.limits import LOG_BYTES, patience
 from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.patches.revision import as_patched
@@ -46,6 +46,11 @@ class Run:
     def emulated(self) -> bool:
         """Say whether the engine's machine has another processor than the image is for."""
         return self.cell.platform != self.engine.info.platform
+
+    @property
+    def patience(self) -> float:
+        """Return by how much the limits on its server are multiplied."""
+        return patience(emulated=self.emulated)
 
     @property
     def installed(self) -> Lock:

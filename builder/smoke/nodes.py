@@ -85,14 +85,13 @@ def booted_nodes(run: Run, observed: Observations, on_check: OnCheck
         network = stack.enter_context(run.engine.network())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         alias(folder, run)
-        scale = 10.0 if run.emulated else 1.0
         nodes = []
         for number in range(NODES):
             box, events = stack.enter_context(
                 running(run.engine, node_spec(run, number, network, folder)))
             durations = {} if number else observed.phases
             nodes.append(Watch(box, events, Log(box, NodeLog(observed.log, number)),
-                               Boot(scale=scale, durations=durations)))
+                               Boot(scale=run.patience, durations=durations)))
         head = nodes[0]
         guard = stack.enter_context(Guard(head.box, nodes[1:]))
         watch = NodesWatch(head.box, head.events, head.log, head.phases, guard=guard)
@@ -100,7 +99,8 @@ def booted_nodes(run: Run, observed: Observations, on_check: OnCheck
         on_check(result)
         client = None
         if result.status is Status.PASS:
-            client = Client(head.box.published_port(PORT), run.recipe.model.name)
+            client = Client(head.box.published_port(PORT), run.recipe.model.name,
+                            patience=run.patience)
             await_health(client, HEALTH_WITHIN_S)
         yield watch, client
 

@@ -48,11 +48,12 @@ def serve_and_ask(run: Run, observed: Observations, on_check: OnCheck) -> None:
     """
     with booted(run, observed, on_check) as (watch, client):
         if client:
-            on_check(template_check(watch.box, run.recipe, loaded_path(run.recipe)))
+            on_check(template_check(watch.box, run.recipe, loaded_path(run.recipe),
+                                    run.patience))
             ask(client, run.recipe.capabilities, on_check, lambda: watch.gone(client))
             if run.soak and not watch.gone(client):
                 soak(watch, client, run.recipe.capabilities, run.soak, on_check,
-                     limits=patient(10.0 if run.emulated else 1.0))
+                     limits=patient(run.patience))
             healthy = still_healthy(watch, client)
             if healthy.status is Status.PASS:
                 with suppress(Unanswered):  # counters are no check: the probes judge them
@@ -75,12 +76,13 @@ def booted(run: Run, observed: Observations, on_check: OnCheck
     with start_server(run) as (box, events):
         observed.gpus = gpus_in(box) if run.cell.is_cuda else ()
         watch = Watch(box, events, Log(box, observed.log),
-                      Boot(scale=10.0 if run.emulated else 1.0, durations=observed.phases))
+                      Boot(scale=run.patience, durations=observed.phases))
         result = watch.boot()
         on_check(result)
         client = None
         if result.status is Status.PASS:
-            client = Client(box.published_port(PORT), run.recipe.model.name)
+            client = Client(box.published_port(PORT), run.recipe.model.name,
+                            patience=run.patience)
             await_health(client, HEALTH_WITHIN_S)
         yield watch, client
 

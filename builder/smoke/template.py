@@ -37,15 +37,18 @@ def template_copies(recipe: Recipe) -> tuple[tuple[Path, str], ...]:
     return ((file, TEMPLATE),)
 
 
-def template_check(box: Container, recipe: Recipe, model: str) -> Check:
-    """Read the template in the container; ``model`` is what its server was told to load."""
+def template_check(box: Container, recipe: Recipe, model: str, patience: float = 1.0) -> Check:
+    """Read the template in the container; ``model`` is what its server was told to load.
+
+    ``patience`` multiplies the time that this may take.
+    """
     stated = recipe.chat_template
     if stated is None:
         return Check(check=NAME, status=Status.NOT_APPLICABLE, detail="the recipe states none")
     revision = recipe.model.revision if recipe.model.repository else ""
     try:
         answer = box.exec(["python", "-", model, revision, TEMPLATE if stated.replace else ""],
-                          stdin=SCRIPT.read_bytes(), timeout=WITHIN_S)
+                          stdin=SCRIPT.read_bytes(), timeout=WITHIN_S * patience)
     except CommandError as error:
         return _unreadable(error.what)
     try:

@@ -129,8 +129,9 @@ def still_healthy(watch: Watch, client: Client) -> Check:
 def await_health(client: Client, within: float) -> None:
     """Wait until the server takes connections, which it does a moment after it says so.
 
+    The client's patience multiplies ``within``.
     One that never does is found by the questions that follow.
     """
-    end = time.monotonic() + within
+    end = time.monotonic() + within * client.patience
     while not client.healthy() and time.monotonic() < end:
         time.sleep(0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import UsageError
-from builder.limits import TooMuchError, bounded, read_file, within
+from builder.limits import EMULATED, TooMuchError, bounded, patience, read_file, within
 
 
 def test_a_file_up_to_the_limit_is_read(tmp_path: Path) -> None:
@@ -60,3 +61,11 @@ def test_what_comes_too_late_is_closed() -> None:
         within(0.01, lambda: end.wait(5), lambda result: closed.set())
     end.set()
     assert closed.wait(5)
+
+
+def test_how_slow_an_emulated_server_may_be_is_said_in_one_place() -> None:
+    assert (patience(emulated=False), patience(emulated=True)) == (1.0, EMULATED)
+    own = re.compile(r"if [\w.]*emulated else [\d.]+$", re.MULTILINE)
+    package = Path(__file__).parents[2] / "builder"
+    assert [path.name for path in package.rglob("*.py")
+            if own.search(path.read_text("utf-8").replace(")", ""))] == ["limits.py"]

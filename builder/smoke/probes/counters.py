@@ -22,8 +22,9 @@ def cancelled(client: Client, case: CancelledCase) -> ProbeResult:
     """Leave a stream after its first piece: the server is idle soon after."""
     before = client.metric(PROMPT)
     client.abandon(body(case, client.model))
-    if busy := settled(lambda: not_idle(client)):
-        return ProbeResult("", f"{busy}, {FREE_WITHIN_S:.0f} s after the stream was left")
+    within = FREE_WITHIN_S * client.patience
+    if busy := settled(lambda: not_idle(client), within):
+        return ProbeResult("", f"{busy}, {within:.0f} s after the stream was left")
     if client.metric(PROMPT) <= before:
         return ProbeResult("", f"{PROMPT} did not move")
     return ProbeResult("the slot is free")
@@ -31,18 +32,19 @@ def cancelled(client: Client, case: CancelledCase) -> ProbeResult:
 
 def counted(client: Client, case: CountedCase) -> ProbeResult:
     """Ask ``times`` at once: the counters move by exactly what the answers say of themselves."""
-    if busy := settled(lambda: not_idle(client)):
+    within = FREE_WITHIN_S * client.patience
+    if busy := settled(lambda: not_idle(client), within):
         return ProbeResult("", f"{busy}, before anything was asked")
     before = {name: client.metric(name) for name in (SUCCESS, PROMPT, GENERATED)}
-    got = at_once(lambda _: Client(client.port, client.model).chat(body(case, client.model)),
+    got = at_once(lambda _: client.another().chat(body(case, client.model)),
                   range(case.times))
     used = [answer["usage"] for answer in got]
     moved = {SUCCESS: case.times, PROMPT: sum(usage["prompt_tokens"] for usage in used),
              GENERATED: sum(usage["completion_tokens"] for usage in used)}
     wrong = settled(lambda: "; ".join(
         f"{name} moved by {now - before[name]:g} and not by {moved[name]}" for name in moved
-        if (now := client.metric(name)) - before[name] != moved[name]))
-    wrong = wrong or settled(lambda: not_idle(client))
+        if (now := client.metric(name)) - before[name] != moved[name]), within)
+    wrong = wrong or settled(lambda: not_idle(client), within)
     return ProbeResult(", ".join(f"{name.removeprefix('vllm:')} +{by}"
                                  for name, by in moved.items()), wrong)
 
@@ -53,9 +55,9 @@ def not_idle(client: Client) -> str:
     return ", ".join(f"{name} is {value:g}" for name, value in now.items() if value > IDLE[name])
 
 
-def settled(look: Callable[[], str], within: float | None = None) -> str:
+def settled(look: Callable[[], str], within: float) -> str:
     """Look until nothing is wrong any more; return what still is when the time is over."""
-    end = time.monotonic() + (FREE_WITHIN_S if within is None else within)
+    end = time.monotonic() + within
     while (wrong := look()) and time.monotonic() < end:
         time.sleep(LOOK_EVERY_S)
     return wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_a_bad_end_is_told_in_its_last_words(stand_in) -> None:  # type: ignore[
     with pytest.raises(VerdictError, match="llama-benchy failed") as caught:
         measure(Path(sys.executable), TARGET, QUICK, "x")
     assert "HTTP 500: engine is dead" in str(caught.value)
+
+
+@pytest.mark.parametrize("patience", [1.0, 10.0])
+def test_a_slow_server_may_be_silent_for_longer(  # type: ignore[no-untyped-def]
+        stand_in, monkeypatch: pytest.MonkeyPatch, patience: float) -> None:
+    given: list[float] = []
+    own = benchy.threading.Timer
+    monkeypatch.setattr(benchy.threading, "Timer",
+                        lambda seconds, act: given.append(seconds) or own(seconds, act))
+    stand_in("")
+    measure(Path(sys.executable), replace(TARGET, patience=patience), QUICK, "x")
+    assert set(given) == {benchy.STALL_S * patience}
 
 
 def test_an_end_without_a_result_is_no_result(stand_in) -> None:  # type: ignore[no-untyped-def]

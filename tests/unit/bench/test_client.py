@@ -90,6 +90,21 @@ def test_an_answer_of_one_byte_at_a_time_is_given_up(monkeypatch: pytest.MonkeyP
         context_of(trickling)
 
 
+def test_an_emulated_server_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def noting(seconds: float, ask: Any) -> Any:
+        given.append(seconds)
+        return ask()
+
+    monkeypatch.setattr(bench_client, "within", noting)
+    models = body({"data": [{"id": "tiny", "max_model_len": 9}]})
+    for patience in (1.0, 10.0):
+        with answering(sends(models)) as address:
+            assert BenchClient(f"http://{address}", "tiny", patience).context() == 9
+    assert given == [bench_client.ANSWER_S, 10 * bench_client.ANSWER_S]
+
+
 @pytest.mark.parametrize(("status", "told"), [
     (401, "HTTP 401: it wants a key or a password"), (403, "HTTP 403"),
     (404, "HTTP 404: there is no OpenAI API"), (500, "HTTP 500: the server itself has failed"),

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from builder.engine.service import create_service, start_service
+from builder.limits import patience
 from builder.recipes.models import Capabilities
+from builder.serve import boot
+from builder.serve.answering import client_of
 from builder.serve.boot import Outcome, follow, kept_log, known_failure, phase, read_log
 from builder.serve.servers import Server, survey
+from builder.smoke.client import Client
 from tests.unit.diagnosis.test_matching import HEALTHY
 from tests.unit.fake_openai import Fake
 from tests.unit.played_servers import Played, launch
@@ -33,6 +39,23 @@ def test_a_healthy_server_is_ready_and_keeps_no_log(tmp_path: Path, fake: tuple[
     assert outcome == Outcome()
     assert outcome.ready
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_an_emulated_one_has_its_time_for_the_boot_and_for_the_answers(
+        tmp_path: Path, fake: tuple[int, Fake], monkeypatch: pytest.MonkeyPatch, *, emulated: bool
+        ) -> None:
+    given: list[float] = []
+
+    def asking(server: Server, slow: float) -> Client:
+        given.append(slow)
+        return client_of(server, slow)
+
+    monkeypatch.setattr(boot, "client_of", asking)
+    played = Played(tmp_path)
+    assert follow(played.engine, started(played, fake[0]), ABLE, tmp_path, {},
+                  emulated=emulated).ready
+    assert given == [patience(emulated=emulated)]
 
 
 def test_a_dead_one_is_named_and_its_log_is_kept(tmp_path: Path, fake: tuple[int, Fake]) -> None:

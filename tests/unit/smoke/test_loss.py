@@ -44,6 +44,7 @@ class Streaming:
     """A client whose stream goes on as it is told."""
 
     model = "tiny"
+    patience = 1.0
 
     def __init__(self, *ends: Any) -> None:
         self.ends = ends

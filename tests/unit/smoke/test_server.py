@@ -15,13 +15,17 @@ from builder import process
 from builder.engine.client import Engine, EngineInfo, ImageFacts, RunSpec
 from builder.engine.container import ContainerState
 from builder.errors import EngineError
+from builder.limits import EMULATED, STREAM_S, within
 from builder.locking.lock import read_lock
 from builder.recipes.load import load_recipe
 from builder.record.check import Check, Status
-from builder.smoke import container_end, server, watch
+from builder.smoke import client, container_end, server, watch
+from builder.smoke.client import lines
 from builder.smoke.models import Observations, Run
 from builder.smoke.probes.run import UNASKED
+from builder.smoke.readiness import Boot
 from builder.smoke.server import serve_and_ask, slow_boot, start_server
+from builder.smoke.soak.rules import Rules, patient
 from builder.workspace import open_workspace
 from tests.unit.diagnosis.test_matching import HEALTHY
 from tests.unit.fake_openai import Fake, serving
@@ -130,12 +134,48 @@ def test_a_healthy_server_is_asked_everything(fake: tuple[int, Fake]) -> None:
 def test_a_soak_comes_after_the_questions_of_a_server_that_lives(
         fake: tuple[int, Fake], monkeypatch: pytest.MonkeyPatch) -> None:
     minutes: list[float] = []
+    monkeypatch.setattr(server, "HEALTH_WITHIN_S", 0.1)
     monkeypatch.setattr(server, "soak", lambda *words, **_: minutes.append(words[3]))
     run = replace(a_run(OneEngine(fake[0], list(HEALTHY))), soak=7)
     serve_and_ask(run, Observations(), lambda check: None)
     fake[1].health = 500
     serve_and_ask(run, Observations(), lambda check: None)
     assert minutes == [7]
+
+
+@pytest.mark.parametrize(("platform", "times"), [("linux/amd64", 1), ("linux/arm64", EMULATED)])
+def test_every_limit_on_an_emulated_server_is_so_many_times_as_long(
+        fake: tuple[int, Fake], monkeypatch: pytest.MonkeyPatch, platform: str, times: float
+        ) -> None:
+    """The boot was patient and the questions were not: they ended after 300 s each."""
+    given: list[float] = []
+    streamed: list[float] = []
+    soaked: list[Rules] = []
+    scales: list[float] = []
+
+    def noting(seconds: float, *words: Any) -> Any:
+        given.append(seconds)
+        return within(seconds, *words)
+
+    def reading(response: Any, seconds: float) -> Any:
+        streamed.append(seconds)
+        return lines(response, seconds)
+
+    def boot(*, scale: float, durations: dict[str, float]) -> Boot:
+        scales.append(scale)
+        return Boot(scale=scale, durations=durations)
+
+    monkeypatch.setattr(client, "within", noting)
+    monkeypatch.setattr(client, "lines", reading)
+    monkeypatch.setattr(server, "Boot", boot)
+    monkeypatch.setattr(server, "soak", lambda *_, limits: soaked.append(limits))
+    run = replace(a_run(OneEngine(fake[0], list(HEALTHY), platform=platform)), soak=2)
+    serve_and_ask(run, Observations(), lambda check: None)
+    assert min(given) == client.HEALTH_S * times
+    assert client.TIMEOUT_S * times in given
+    assert set(streamed) == {STREAM_S * times}
+    assert scales == [times]
+    assert soaked == [patient(times)]
 
 
 def test_a_server_that_does_not_come_up_is_not_asked(fake: tuple[int, Fake]) -> None:
