@@ -11,10 +11,17 @@ from collections.abc import Mapping
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
 URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]+@")
-URL_SECRET = re.compile(r"([?&][^=&\s]*(?:token|signature|secret|password|key)[^=&\s]*=)[^&\s'\"]+",
-                        re.IGNORECASE)
+URL_SECRET = re.compile(r"([?&](?:[^=&\s]*(?:token|signature|secret|password|key)[^=&\s]*|sig)=)"
+                        r"[^&\s'\"]+", re.IGNORECASE)
 HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
-KEY_OPTION = re.compile(r"""(--api-key(?:=|\s+)["']?)(?=[^\s"']*\d)[^\s"']{8,}""")
+KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)(?=[^\s"']*\d)[^\s"']{8,}""")
+HOST_TOKEN = re.compile(r"\b(gh[pousr]_|github_pat_)\w{30,}")
+LOGIN_HEADER = re.compile(r"(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)"
+                          r"[\w.+/=~-]{8,}", re.IGNORECASE)
+# As vLLM logs its own flags.
+KEY_LIST = re.compile(r"(\bapi[_-]?key[\"']?\s*[:=]\s*)\[[^\]\n]+\]", re.IGNORECASE)
+SET_VARIABLE = re.compile(r"""\b([A-Z][A-Z0-9_]*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=["']?)"""
+                          r"""(?=[^\s"']*\d)[\w.+/=~-]{8,}""")
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
 BINARY_SHARE = 0.1  # of characters that no text has
@@ -39,15 +46,18 @@ def is_unseen(char: str) -> bool:
 
 
 def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return ``text`` without passwords and tokens: in URLs, after ``--api-key``, of the hub.
+    """Return ``text`` without passwords and tokens.
 
-    The values of secret variables go, too.
+    In URLs, headers and what vLLM says of its own flags; after ``--api-key`` and ``NAME_TOKEN=``;
+    of the hub and of GitHub. The values of secret variables go, too.
 
     A variable is secret by its name (``HF_TOKEN``, ``TWINE_PASSWORD``); values shorter than
     ``LEAST_SECRET`` characters would match by chance and stay.
     """
     shown = URL_SECRET.sub(r"\1***", URL_PASSWORD.sub(r"\1***@", text))
     shown = KEY_OPTION.sub(r"\1***", HUB_TOKEN.sub("hf_***", shown))
+    shown = HOST_TOKEN.sub(r"\1***", LOGIN_HEADER.sub(r"\1***", shown))
+    shown = SET_VARIABLE.sub(r"\1***", KEY_LIST.sub(r"\1[***]", shown))
     secrets = [value for name, value in environ.items()
                if SECRET_NAME.search(name) and len(value) >= LEAST_SECRET]
     for value in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another

@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from builder import labels as label
 from builder import limits, process
-from builder.engine.docker import DockerClient
+from builder.engine.docker import DockerClient, timed_output
 from builder.engine.errors import explain
 from builder.engine.leftovers import own_name
 from builder.errors import EngineError
@@ -209,14 +209,20 @@ class Container:
         """Return what limits the log: nothing, it is read from the beginning."""
         return ()
 
-    def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """Yield the lines of both streams, as they come when ``follow`` is set."""
+    def logs(self, *, follow: bool = False, within: float | None = None) -> Iterator[str]:
+        """Yield the lines of both streams, as they come when ``follow`` is set.
+
+        Raises EngineError where they are not complete ``within`` seconds.
+        """
         words = ["container", "logs", *self.log_options(), *(["--follow"] if follow else []),
                  self.id]
         with self.stream(words) as child:
             assert child.stdout is not None
-            for line in iter(partial(child.stdout.readline, limits.LINE_BYTES), b""):
-                yield line.decode("utf-8", "replace").rstrip("\r\n")
+            timed = (nullcontext(child.stdout) if within is None else
+                     timed_output(child, within, "reading a log", self.spec.image, within))
+            with timed as output:
+                for line in iter(partial(output.readline, limits.LINE_BYTES), b""):
+                    yield line.decode("utf-8", "replace").rstrip("\r\n")
 
     def stop(self, grace: int) -> None:
         """Ask its first process to end, and kill all of it after ``grace`` seconds."""

@@ -72,7 +72,7 @@ class DockerClient:
         """Yield the lines of a long command; raises what ``explain`` makes of its failure."""
         tail: deque[str] = deque(maxlen=LOG_LINES)
         with process.stream([*self.words, *arguments], env=env) as child, \
-                _bounded(child, silence, doing, where) as output:
+                timed_output(child, silence, doing, where) as output:
             for raw in iter(partial(output.readline, limits.LINE_BYTES), b""):
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 tail.append(line)
@@ -85,7 +85,7 @@ class DockerClient:
     def output(self, *arguments: str, doing: str, where: str = "") -> Iterator[BinaryIO]:
         """Stream a command's standard output as bytes; EngineError when it stops half-way."""
         with process.stream([*self.words, *arguments], stderr=None) as child, \
-                _bounded(child, limits.ENGINE_EXPORT_SILENCE_S, doing, where) as output:
+                timed_output(child, limits.ENGINE_EXPORT_SILENCE_S, doing, where) as output:
             yield output
             while output.read(1 << 20):  # what the reader left, or the engine waits for ever
                 pass
@@ -96,10 +96,11 @@ class DockerClient:
 
 
 @contextmanager
-def _bounded(child: Popen[bytes], silence: float, doing: str, where: str) -> Iterator[BinaryIO]:
+def timed_output(child: Popen[bytes], silence: float, doing: str, where: str,
+                 total: float = limits.ENGINE_TRANSFER_S) -> Iterator[BinaryIO]:
     """Give the program's output to the block; a TimeoutError of it becomes an EngineError."""
     assert child.stdout is not None
-    reader = process.TimedReader(child.stdout, silence, limits.ENGINE_TRANSFER_S)
+    reader = process.TimedReader(child.stdout, silence, total)
     try:
         yield cast(BinaryIO, io.BufferedReader(reader, 1 << 20))
     except (TimeoutError, TimeoutExpired) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,20 +14,21 @@ from builder.engine.client import Engine
 from builder.engine.service import Attached
 from builder.errors import EngineError
 from builder.files import write_text
-from builder.limits import patience
+from builder.limits import ENGINE_ASK_S, LOG_BYTES, patience
 from builder.recipes.models import Capabilities
 from builder.record.check import Check, Status
 from builder.serve.answering import client_of, failed, short_battery
 from builder.serve.servers import Server
 from builder.smoke.client import Client
 from builder.smoke.container_end import LifeEvents
-from builder.smoke.log import Log
+from builder.smoke.log import LINE, Log
 from builder.smoke.models import KeptLog
 from builder.smoke.readiness import Boot
 from builder.smoke.watch import Watch, await_health
 
 HEALTH_WITHIN_S = 30.0
 LOG_END_WITHIN_S = 5.0
+READ_LOG_S = ENGINE_ASK_S  # somebody waits for `status`; the engine gives 1 GB in 20 s
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,15 @@ def kept_log(cache: Path, server: Server) -> Path:
 
 
 def read_log(engine: Engine, server: Server) -> list[str]:
-    """Return the log of a server's last run as it stands; nothing where it is gone."""
-    try:
-        return list(Attached(engine.docker, server.id, server.image).logs())
-    except EngineError:
-        return []
+    """Return the log of a server's last run as it stands; nothing where it is gone.
+
+    Of one that is very long the beginning is kept, and what came last within the time for it.
+    """
+    lines = KeptLog(limit=LOG_BYTES)
+    with suppress(EngineError):
+        for line in Attached(engine.docker, server.id, server.image).logs(within=READ_LOG_S):
+            lines.append(line[:LINE])
+    return lines
 
 
 def phase(lines: list[str]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from builder.engine.client import Container
 from builder.limits import TooMuchError
 
+UNREAD = 1000  # lines that wait for a reader; older ones are in ``lines`` alone
 LINE = 65_536  # characters of one line that are kept: a longer one is no text for people
 
 
@@ -32,6 +34,9 @@ class Log:
 
     def _keep(self, line: str) -> None:
         self.lines.append(line)
+        while self._fresh.qsize() >= UNREAD:  # nobody reads on while the server is asked
+            with suppress(queue.Empty):
+                self._fresh.get_nowait()
         self._fresh.put(line)
 
     def fresh(self, wait: float) -> Iterator[str]:

@@ -73,6 +73,18 @@ def test_a_picture_is_cut() -> None:
     ("--api-key-file /home/ann/key-2026", "--api-key-file /home/ann/key-2026"),
     ("token hf_" + "aB3" * 11 + ".", "token hf_***."),
     ("hf_overrides and hf_config", "hf_overrides and hf_config"),
+    ("https://h.example/x?sv=1&sig=aB%2b&e=2", "https://h.example/x?sv=1&sig=***&e=2"),
+    ("https://h/x?signal=abc", "https://h/x?signal=abc"),
+    ("Authorization: Bearer eyJhbGciOi.x-y", "Authorization: Bearer ***"),
+    ("{'Authorization': 'Basic dXNlcjpwdw=='}", "{'Authorization': 'Basic ***'}"),
+    ('-H "Authorization: Bearer $(cat key)"', '-H "Authorization: Bearer $(cat key)"'),
+    ("args: {'api_key': ['sk-first', 'second'], 'port': 1}", "args: {'api_key': [***], 'port': 1}"),
+    ("--hf-token hq0123456789", "--hf-token ***"),
+    ("--hf-token-file /home/ann/k1", "--hf-token-file /home/ann/k1"),
+    ("ghp_" + "aB3" * 12, "ghp_***"), ("HF_TOKEN=abc12345678 x", "HF_TOKEN=*** x"),
+    ("the line VLLM_API_KEY=... of", "the line VLLM_API_KEY=... of"),
+    ("max_tokens=2048 tokenizer=a/gemma-4-26B", "max_tokens=2048 tokenizer=a/gemma-4-26B"),
+    ("sed s/^VLLM_API_KEY=// '/k/key-0123456789'", "sed s/^VLLM_API_KEY=// '/k/key-0123456789'"),
     ("mail me@host", "mail me@host")])
 def test_what_opens_a_door_is_left_out_of_addresses(text: str, shown: str) -> None:
     assert redact(text, {}) == shown

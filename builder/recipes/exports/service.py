@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from builder.cache_folder import named_folder
 from builder.errors import UsageError
 from builder.matrix.cells import Cell
-from builder.recipes.hub import is_complete
+from builder.recipes.hub import hub_folder, is_complete
 from builder.recipes.launch import (
     COMPILE_CACHE,
     TEMPLATE_FILE,
@@ -24,6 +25,7 @@ from builder.recipes.launch import (
     template_steps,
 )
 from builder.recipes.models import Recipe
+from builder.text import is_unseen, one_line
 
 LOOPBACK = "127.0.0.1"
 PUBLIC = "0.0.0.0"  # noqa: S104 - only where the user asks for it
@@ -32,6 +34,7 @@ SHARED_MEMORY = {True: "16g", False: "1g"}  # by whether it is a CUDA cell
 # The user has no entry in the image's passwd: a home that can be written, and a name to find.
 # Nothing is written to the working folder, but the image's own belongs to root.
 USER_ENVIRONMENT = {"HOME": "/tmp", "USER": "vllm"}  # noqa: S108 - inside the container
+SHOWN = 200  # characters of a path in a message
 WORKING_FOLDER = "/tmp"  # noqa: S108 - inside the container
 KEY = "VLLM_API_KEY"
 
@@ -109,6 +112,9 @@ def plan_service(recipe: Recipe, cell: Cell, image: Image, root: Path,
                  asked: Asked = Asked()) -> Service:
     """Decide what the exports say; raises UsageError for an address that is none."""
     host = checked_address(asked.host)
+    for text in (asked.key_file, image.reference, str(root), str(hub_folder()),
+                 str(named_folder())):
+        _refuse_control(text)
     complete = is_complete(recipe)
     mounts = _mounts(recipe, cell, root, complete=complete)
     holds = {mount.holds for mount in mounts}
@@ -131,6 +137,13 @@ def checked_address(host: str) -> str:
         raise UsageError(f'"{host}" is not an IP address', where="--host",
                          next_step="give an address of this machine; --public means all of them"
                          ) from error
+
+
+def _refuse_control(text: str) -> None:
+    """Refuse a path that would end a line of the export: what follows it would be a line, too."""
+    if any(is_unseen(char) for char in text):
+        raise UsageError("a path with line ends or control characters cannot be exported",
+                         where=one_line(text, SHOWN), next_step="give it another name")
 
 
 def _mounts(recipe: Recipe, cell: Cell, root: Path, *, complete: bool) -> tuple[Mount, ...]:

@@ -53,7 +53,7 @@ def systemd(service: Service) -> str:
     groups += [(service.image.reference,), service.command]
     return UNIT.format(
         remarks="\n".join(f"# {remark}" for remark in (*service.remarks, *_before(service))),
-        name=service.name, description=service.recipe.description.replace("%", "%%"),
+        name=service.name, description=_text(service.recipe.description),
         docker=_word(engine), start=" \\\n  ".join(" ".join(map(_word, group)) for group in groups))
 
 
@@ -71,6 +71,11 @@ def _before(service: Service) -> list[str]:
                if mount.holds in (Holds.HUB, Holds.COMPILED) and not mount.read_only]
     lines = [f"Before the first start: mkdir -p {shlex.join(folders)}"] if folders else []
     return [*lines, *(f"Before the first start: {step}" for step in service.steps)]
+
+
+def _text(text: str) -> str:
+    """Write a line of text; a backslash at its end would take in the next line of the unit."""
+    return text.replace("%", "%%").rstrip("\\ ")
 
 
 def _word(text: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from builder.engine.docker import DockerClient
 from builder.engine.service import create_service, start_service
 from builder.limits import patience
 from builder.recipes.models import Capabilities
@@ -15,6 +18,7 @@ from builder.serve.boot import Outcome, follow, kept_log, known_failure, phase, 
 from builder.serve.servers import Server, survey
 from builder.smoke.client import Client
 from tests.unit.diagnosis.test_matching import HEALTHY
+from tests.unit.fake_docker import fake_docker
 from tests.unit.fake_openai import Fake
 from tests.unit.played_servers import Played, launch
 
@@ -89,3 +93,27 @@ def test_a_log_tells_phase_and_failure(tmp_path: Path, fake: tuple[int, Fake]) -
     assert phase(["EngineCore failed to start."]).startswith("dead: ")
     assert known_failure([UNKNOWN]) == "gemma4-unsupported"
     assert known_failure(lines) == ""
+
+
+TRICKLES = """
+if "inspect" in words: print('[{"State": {"StartedAt": "2026-01-01T00:00:00Z"}}]'); sys.exit()
+print("the first line", flush=True)
+while True: print(".", end="", flush=True); time.sleep(0.05)
+"""
+ENDLESS = """
+if "inspect" in words: print('[{"State": {"StartedAt": "2026-01-01T00:00:00Z"}}]'); sys.exit()
+print("the first line")
+while True: print("x" * 50_000)
+"""
+
+
+@pytest.mark.parametrize("body", [TRICKLES, ENDLESS])
+def test_a_log_that_never_ends_is_given_up_and_its_beginning_kept(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    monkeypatch.setattr(boot, "READ_LOG_S", 1.0)
+    monkeypatch.setattr(boot, "LOG_BYTES", 1_000_000)
+    engine: Any = SimpleNamespace(docker=DockerClient((str(fake_docker(tmp_path, body)),)))
+    server = cast(Server, SimpleNamespace(id="x", image="y"))
+    lines = read_log(engine, server)
+    assert lines[0] == "the first line"
+    assert sum(map(len, lines)) <= 1_000_000

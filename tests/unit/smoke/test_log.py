@@ -8,7 +8,7 @@ from typing import cast
 
 from builder.engine.client import Container
 from builder.limits import TooMuchError
-from builder.smoke.log import LINE, Log
+from builder.smoke.log import LINE, UNREAD, Log
 
 
 class Box:
@@ -64,3 +64,13 @@ def test_a_log_that_is_too_much_ends_in_words() -> None:
     log = follow(Box("one", too_much=True))
     log.join(30)
     assert log.lines == ["one", "[sparkyard] the log is no longer followed: more than 64 MB"]
+
+
+def test_of_lines_that_nobody_waits_for_only_the_last_wait() -> None:
+    """A server may write gigabytes while it is asked; the log itself keeps both of its ends."""
+    box = Box(*map(str, range(3 * UNREAD)))
+    box.go_on.set()
+    log = follow(box)
+    log.join(30)
+    assert list(log.fresh(0)) == [str(number) for number in range(2 * UNREAD, 3 * UNREAD)]
+    assert len(log.lines) == 3 * UNREAD

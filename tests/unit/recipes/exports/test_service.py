@@ -46,3 +46,14 @@ def test_what_is_no_address_is_refused(host: str) -> None:
 def test_ipv6_stands_in_brackets_before_a_port() -> None:
     assert bracketed("::1") == "[::1]"
     assert bracketed("127.0.0.1") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("variable", ["", "HF_HOME", "SPARKYARD_CACHE"])
+@pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x85"])
+def test_a_path_that_would_begin_a_line_of_its_own_is_refused(
+        monkeypatch: pytest.MonkeyPatch, variable: str, char: str) -> None:
+    path = f"/a{char}touch pasted"
+    if variable:
+        monkeypatch.setenv(variable, path)
+    with pytest.raises(UsageError, match="line ends or control characters"):
+        service("tiny-gemma4", key_file="" if variable else path)

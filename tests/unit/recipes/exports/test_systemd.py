@@ -37,3 +37,8 @@ def test_dollars_and_percents_of_a_value_are_doubled() -> None:
 def test_several_machines_are_refused() -> None:
     with pytest.raises(UsageError):
         systemd(service("tiny-gemma4", nodes=2))
+
+
+def test_a_description_takes_in_no_other_line() -> None:
+    unit = systemd(service("tiny-gemma4", description="100 % \\ good \\\\ \\"))
+    assert "Description=100 %% \\ good\nWants=docker.service" in unit
