@@ -1,13 +1,14 @@
 """Our push beside the engine's: ``python -m benchmarks.push [CELL] [--pull] [--registry PROGRAM]``.
 
 CELL (default ``cpu``, built before) goes to a fresh registry of Debian's each time, on this
-machine's disk, in one run: by the engine, by ``push --direct`` with nothing compressed yet, again
-with everything compressed, and once more with everything in the registry. Beside them stands the
-time to write the compressed bytes to the same disk and flush them, and what a client costs that
-does nothing but send them: ``curl -T``, four at once. The registry's time on the processor is that
-of the whole program; other work on the machine changes it less than the seconds. With ``--pull``
-the engine then pulls the image with zstd and with gzip; nothing of the first pull is left for the
-second. Pushes of the engine need the image under the registry's name, which is removed afterwards.
+machine's disk, in one run: by the engine, by ``push --direct`` with nothing compressed yet, once
+more with everything in the registry, and ``--runs`` times with everything compressed. Beside each
+of those stands the time to write the compressed bytes to the same disk and flush them, and what a
+client costs that does nothing but send them: ``curl -T``, four at once. The registry's time on the
+processor is that of the whole program; other work on the machine changes it less than the seconds.
+With ``--pull`` the engine then pulls the image with zstd and with gzip; nothing of the first pull
+is left for the second. Pushes of the engine need the image under the registry's name, which is
+removed afterwards.
 """
 
 from __future__ import annotations
@@ -157,6 +158,40 @@ def linked_cache(cache: Path, own: Path) -> None:
         shutil.copytree(cache / name, own / name, copy_function=os.symlink)
 
 
+@dataclass(frozen=True)
+class Warm:
+    """One push of what is compressed already, and the same bytes by curl and onto the disk."""
+
+    pushed: dict[str, Any]
+    busy: float
+    curl: float
+    disk: float
+
+    def __str__(self) -> str:
+        """Return the seconds, and their ratios to the disk's."""
+        wall, transfer = self.pushed["wall"], self.pushed["seconds"]
+        return (f"--direct {wall:.1f} s ({wall / self.disk:.2f}), of which the transfer "
+                f"{transfer:.1f} s ({transfer / self.disk:.2f}); curl -T {self.curl:.1f} s "
+                f"({self.curl / self.disk:.2f}); writing the same bytes {self.disk:.1f} s; the "
+                f"registry {self.busy:.1f} s of the processor; load {os.getloadavg()[0]:.1f}")
+
+
+def warm_push(cell: str, own: Path, folder: Path, program: str) -> Warm:
+    """Push from a warm store to a fresh registry, and measure what bounds it, one by one."""
+    files = sorted((own / "compressed").glob("*.zst"), key=lambda path: -path.stat().st_size)
+    os.sync()
+    with registry(folder, program) as one, names_at(one.host, cell):
+        pushed = direct(one.host, cell, own)
+    os.sync()
+    with registry(folder, program) as two:
+        curl = uploaded(two.host, files)
+    os.sync()
+    (folder / "copies").mkdir()
+    disk = written(folder / "copies", files)
+    shutil.rmtree(folder / "copies")
+    return Warm(pushed, one.busy, curl, disk)
+
+
 def main() -> None:
     """Print the seconds and the ratios that the bars are about."""
     parser = argparse.ArgumentParser(description="Our push beside the engine's.")
@@ -165,26 +200,19 @@ def main() -> None:
     parser.add_argument("--registry", default=registry_program(), metavar="PROGRAM",
                         help="the registry's program (default: that of this machine)")
     parser.add_argument("--without-engine", action="store_true", help="not the engine's push")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="warm pushes (default: 3)")
     options = parser.parse_args()
     cell, cache, program = options.cell, cache_folder(), options.registry
     with tempfile.TemporaryDirectory(dir=cache.parent) as name:
         folder, own = Path(name), Path(name, "cache")
         linked_cache(cache, own)
         engine = 0.0 if options.without_engine else engines_push(cell, folder, program)
-        with registry(folder, program) as one, names_at(one.host, cell):
-            cold = direct(one.host, cell, own)
-        with registry(folder, program) as two, names_at(two.host, cell):
-            warm = direct(two.host, cell, own)
-        with registry(folder, program) as three, names_at(three.host, cell):
-            files = [path for path in (own / "compressed").iterdir() if path.suffix == ".zst"]
-            curl = uploaded(three.host, files)
-            direct(three.host, cell, own)
-            nothing = direct(three.host, cell, own)
-        (folder / "copies").mkdir()
-        disk = written(folder / "copies", files)
-        shutil.rmtree(folder / "copies")
-        _print(cell, engine, cold, warm, nothing)
-        _print_transfer(warm, two.busy, curl, disk)
+        with registry(folder, program) as there, names_at(there.host, cell):
+            cold = direct(there.host, cell, own)
+            nothing = direct(there.host, cell, own)
+        _print(cell, engine, cold, nothing)
+        runs = [warm_push(cell, own, folder, program) for _ in range(options.runs)]
+        _print_warm(runs)
         for method in ("zstd", "gzip") if options.pull else ():
             print(pulled(cell, own, folder, method, program), flush=True)
 
@@ -197,23 +225,21 @@ def engines_push(cell: str, folder: Path, program: str) -> float:
         return time.perf_counter() - started
 
 
-def _print(cell: str, engine: float, cold: dict[str, Any], warm: dict[str, Any],
-           nothing: dict[str, Any]) -> None:
-    print(f"{cell}: {warm['sent'] / 1e6:.0f} MB with zstd; load {os.getloadavg()[0]:.1f} on "
-          f"{os.cpu_count()} cores; {warm['digest']}")
-    print(f"the engine's push {engine:.1f} s; --direct, cold {cold['wall']:.1f} s; ratio "
-          f"{engine / cold['wall']:.1f} (bar: 3)")
+def _print(cell: str, engine: float, cold: dict[str, Any], nothing: dict[str, Any]) -> None:
+    print(f"{cell}: {cold['sent'] / 1e6:.0f} MB with zstd; load {os.getloadavg()[0]:.1f} on "
+          f"{os.cpu_count()} cores; {cold['digest']}")
+    print(f"the engine's push {engine:.1f} s; --direct, nothing compressed before "
+          f"{cold['wall']:.1f} s; ratio {engine / cold['wall']:.1f} (bar: 3)")
     print(f"--direct, all there {nothing['wall']:.1f} s, {nothing['sent']:.0f} bytes sent",
           flush=True)
 
 
-def _print_transfer(warm: dict[str, Any], busy: float, curl: float, disk: float) -> None:
-    print(f"--direct, compressed before {warm['wall']:.1f} s, of which {warm['seconds']:.1f} s are "
-          f"the transfer; curl -T of the same files {curl:.1f} s")
-    print(f"writing the same bytes {disk:.1f} s; ratio of the command {warm['wall'] / disk:.2f}, "
-          f"of the transfer {warm['seconds'] / disk:.2f} (bar: 1.3), of curl {curl / disk:.2f}")
-    print(f"the registry's time on the processor {busy:.1f} s, "
-          f"{1e9 * busy / warm['sent']:.2f} s for each GB", flush=True)
+def _print_warm(runs: list[Warm]) -> None:
+    print("all compressed before; in brackets the ratio to writing the same bytes (bar: 1.3):")
+    for run in runs:
+        print(f"  {run}", flush=True)
+    same = {run.pushed["digest"] for run in runs}
+    print(f"{len(runs)} pushes, {len(same)} manifest digest", flush=True)
 
 
 if __name__ == "__main__":
