@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,17 @@ from builder.diagnosis.quick import QuickSearch
 from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
 
+# A server's own settings: patterns do not search them; what stands beside a failure may be there.
+SETTINGS = re.compile(
+    r"non-default args: |args: Namespace\(|Initializing an? (?:\w+ )?LLM engine|"
+    r"Using supplied chat template|Dumping input data for|-m vllm\.entrypoints\S* .*--|"
+    r"\bvllm serve \S+ --")
+# What a server prints that was asked to stop, up to the next start in the same log.
+ASKED_TO_STOP = re.compile(r"\[shutdown\] API server: shutdown triggered")
+SERVES = re.compile(r"Application startup complete|Uvicorn running on")
+FAILS = re.compile(
+    r"Traceback \(most recent|^(?:\([^)]*\))?\s+File \"|\bERROR\b|\bKilled\b|core dumped|NCCL WARN|"
+    r"\w(?:Error|Exception)\b|not compatible with", re.MULTILINE)
 REPEATS = 50  # of a line are searched: enough for all tracebacks that it may stand in
 NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
 
@@ -22,15 +34,18 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
 
     Issues stand in the order in which they show: first causes, then families of causes for lines
     that no cause explains, then echoes. ``versions`` are those of the image; what the log itself
-    names counts more. Harmless lines are not searched.
+    names counts more. Harmless lines are not searched, nor what only says how a server is set. A
+    hint counts only where something failed.
     """
-    log = list(_not_too_often(lines))
+    log = list(_not_too_often(_without_endings(lines)))
     failed = [check for check in checks if check.status in (Status.FAIL, Status.FLAKY)]
-    text = "\n".join([*(check.detail for check in failed),
-                      *(line for line in log if not harmless(line, catalogue.harmless))])
+    telling = [line for line in log if not harmless(line, catalogue.harmless)]
+    text = _Text([check.detail for check in failed], telling)
     known = {**(versions or {}), **versions_in(log)}
     shown: list[_Shown] = []
     found = [one for issue in catalogue.issues if (one := _found(issue, failed, text, known))]
+    if not _something_failed(failed, found, text):
+        found = [one for one in found if not one.hint or one.place > text.serves]
     for one in sorted(found, key=lambda one: (one.rank, one.place)):
         if not (one.diagnosis.issue.general and _explained(one, shown)):
             shown.append(one)
@@ -38,6 +53,38 @@ def diagnose(lines: Iterable[str], catalogue: Catalogue, checks: Sequence[Check]
     cause = next(causes, None)
     return tuple(one.diagnosis.after(cause) if cause and one.rank == ECHO else one.diagnosis
                  for one in shown)
+
+
+def _without_endings(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines, but for what a server prints once it was asked to stop."""
+    stopping = False
+    for line in lines:
+        stopping = bool(ASKED_TO_STOP.search(line)) or (stopping and not SETTINGS.search(line))
+        if not stopping:
+            yield line
+
+
+class _Text:
+    """What is searched, and with the server's settings also what may stand beside a failure."""
+
+    def __init__(self, details: Sequence[str], log: Sequence[str]) -> None:
+        self.whole = "\n".join([*details, *log])
+        self.searched = "\n".join([*details, *(line for line in log if not SETTINGS.search(line))])
+        started = SERVES.search(self.searched)
+        self.serves = started.start() if started else sys.maxsize  # where a server is up
+
+
+def _something_failed(failed: Sequence[Check], found: Iterable[_Shown], text: _Text) -> bool:
+    """Say whether anything failed: what is no log of a server from its start on is about a failure.
+
+    A server that serves prints errors of bad requests, so that these are no sign; what it hints
+    at after its start is one.
+    """
+    if failed or any(not one.hint and one.diagnosis.claimed for one in found):
+        return True
+    if text.serves < sys.maxsize:
+        return False
+    return not SETTINGS.search(text.whole) or bool(FAILS.search(text.searched))
 
 
 def _not_too_often(lines: Iterable[str]) -> Iterator[str]:
@@ -57,6 +104,7 @@ class _Shown:
     rank: int
     place: int
     diagnosis: Diagnosis
+    hint: bool = False
 
 
 def _explained(found: _Shown, shown: Iterable[_Shown]) -> bool:
@@ -72,18 +120,20 @@ def harmless(line: str, known: Iterable[HarmlessLine]) -> HarmlessLine | None:
     return next((entry for entry in known if entry.expression.search(line)), None)
 
 
-def _found(issue: KnownIssue, failed: Sequence[Check], text: str, known: Mapping[str, str]
+def _found(issue: KnownIssue, failed: Sequence[Check], text: _Text, known: Mapping[str, str]
            ) -> _Shown | None:
     """Return an issue that shows, if what must stand beside it does; a check counts first."""
-    rank = issue.rank
-    seen = _check(issue, failed) or _first(issue.searches, text)
-    if seen is None:
-        rank, seen = max(rank, HINT), _first(issue.weak_searches, text)
+    seen = _check(issue, failed) or _first(issue.searches, text.searched)
+    hint = seen is None
+    if hint:
+        seen = _first(issue.weak_searches, text.searched)
     when, unless = issue.conditions
-    if seen is None or not when.search(text) or unless.search(text):
+    if seen is None or not when.search(text.whole) or unless.search(text.whole):
         return None
     place, line = seen
-    return _Shown(rank, place, Diagnosis(issue=issue, line=line, ruled_out=issue.ruled_out(known)))
+    rank = max(issue.rank, HINT) if hint else issue.rank
+    return _Shown(rank, place, Diagnosis(issue=issue, line=line, ruled_out=issue.ruled_out(known)),
+                  hint)
 
 
 def _check(issue: KnownIssue, failed: Sequence[Check]) -> tuple[int, str] | None:

@@ -253,6 +253,58 @@ def issue(name: str, **fields: object) -> dict[str, object]:
             "links": ["https://x.example"], **fields}
 
 
+HINT_LINE = "(EngineCore pid=9) INFO [nvfp4.py:285] Using 'FLASHINFER_CUTLASS' NvFp4 MoE backend"
+START = "(APIServer pid=1) INFO [utils.py:233] non-default args: {'model': '/m'}"
+UP = "(APIServer pid=1) INFO:     Application startup complete."
+
+
+def names(*lines: str) -> list[str]:
+    """Return what is claimed of lines."""
+    return [item.issue.name for item in diagnose(lines, ISSUES) if item.claimed]
+
+
+def test_a_hint_in_a_start_that_went_well_is_no_failure() -> None:
+    assert names(START, HINT_LINE, UP) == []
+    assert names(START, HINT_LINE) == []  # it compiles for a while, or the machine froze
+    assert names(HINT_LINE) == ["cutlass-fp4-moe"]  # what an owner posts is about a failure
+    assert names(START, HINT_LINE, "ERROR something else") == ["cutlass-fp4-moe"]
+    assert names(START, HINT_LINE, UP, "ERROR CUDA out of memory") == [
+        "not-enough-memory", "cutlass-fp4-moe"]
+    garbage = Check(check="text: capital of France", status=Status.FAIL, detail="'!!!!!!!!'")
+    assert "cutlass-fp4-moe" in [item.issue.name for item in diagnose(
+        [START, HINT_LINE, UP], ISSUES, [garbage])]
+
+
+def test_a_hint_after_the_start_counts() -> None:
+    assert names(START, UP, HINT_LINE) == ["cutlass-fp4-moe"]
+
+
+@pytest.mark.parametrize("line", [
+    "INFO [utils.py:328] non-default args: {'chat_template': \"{{ raise_exception('x') }}\"}",
+    "WARNING [api_server.py:1712] Using supplied chat template: {{ raise_exception('x') }}",
+    "WARNING python3 -m vllm.entrypoints.openai.api_server --chat-template {{ raise_exception('x') }}",
+    "ERROR [dump_input.py:69] Dumping input data for V1 LLM engine with config: raise_exception(",
+])
+def test_the_settings_of_a_server_are_no_failure(line: str) -> None:
+    assert names(line) == []
+
+
+def test_what_a_server_prints_that_was_asked_to_stop_is_no_failure() -> None:
+    asked = "(APIServer pid=1) INFO [launcher.py:100] [shutdown] API server: shutdown triggered"
+    ends = ["ERROR [async_llm.py:704] AsyncLLM output_handler failed.", "EngineDeadError"]
+    assert names(START, UP, asked, *ends) == []
+    assert names(START, UP, *ends) == ["engine-dead"]
+    assert names(START, UP, asked, *ends, START, *ends) == ["engine-dead"]  # one log, two starts
+
+
+def test_plug_ins_that_nccl_does_not_find_are_no_failure() -> None:
+    lines = ("9:9 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file",
+             "spark:9:9 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.",
+             "spark:9:9 [0] NCCL INFO TUNER/Plugin: Could not find: libnccl-tuner.so")
+    assert names(*lines) == []
+    assert names("ImportError: libnccl.so.2: cannot open shared object file") == ["missing-library"]
+
+
 def test_a_family_is_named_only_for_lines_that_nothing_else_explains() -> None:
     catalogue = Catalogue.model_validate({"issue": [
         issue("cuda-error", patterns=["CUDA error: .*"], general=True),
