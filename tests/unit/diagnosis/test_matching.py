@@ -282,7 +282,7 @@ def test_a_hint_after_the_start_counts() -> None:
 @pytest.mark.parametrize("line", [
     "INFO [utils.py:328] non-default args: {'chat_template': \"{{ raise_exception('x') }}\"}",
     "WARNING [api_server.py:1712] Using supplied chat template: {{ raise_exception('x') }}",
-    "WARNING python3 -m vllm.entrypoints.openai.api_server --chat-template {{ raise_exception('x') }}",
+    "WARNING python3 -m vllm.entrypoints.api_server --chat-template {{ raise_exception('x') }}",
     "ERROR [dump_input.py:69] Dumping input data for V1 LLM engine with config: raise_exception(",
 ])
 def test_the_settings_of_a_server_are_no_failure(line: str) -> None:
@@ -298,7 +298,7 @@ def test_what_a_server_prints_that_was_asked_to_stop_is_no_failure() -> None:
 
 
 def test_plug_ins_that_nccl_does_not_find_are_no_failure() -> None:
-    lines = ("9:9 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file",
+    lines = ("9:9 NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file",
              "spark:9:9 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.",
              "spark:9:9 [0] NCCL INFO TUNER/Plugin: Could not find: libnccl-tuner.so")
     assert names(*lines) == []
