@@ -18,7 +18,7 @@ from builder.commands.recipe_exchange import (
     reference,
 )
 from builder.commands.recipe_facts import add_facts, refresh
-from builder.errors import ConfigError
+from builder.errors import UsageError
 from builder.matrix.cells import Cell
 from builder.matrix.models import AXES
 from builder.recipes.compatibility import check_pin
@@ -86,7 +86,7 @@ def _list(workspace: Workspace, *, as_json: bool) -> int:
     """List the good recipes, then the errors of the others; 2 where there are any."""
     loaded = list(load_all(workspace.root))
     recipes = [item for item in loaded if isinstance(item, Recipe)]
-    broken = [item for item in loaded if isinstance(item, ConfigError)]
+    broken = [item for item in loaded if isinstance(item, UsageError)]
     if as_json:
         console.document([recipe.model_dump(mode="json", by_alias=True) for recipe in recipes])
     else:
@@ -95,7 +95,7 @@ def _list(workspace: Workspace, *, as_json: bool) -> int:
                        for recipe in recipes])
     for error in broken:
         console.show_error(error)
-    return ConfigError.exit_code if broken else 0
+    return UsageError.exit_code if broken else 0
 
 
 def _show(workspace: Workspace, recipe: Recipe, args: argparse.Namespace) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from builder import console
 from builder.commands.option_types import refuse_beside
+from builder.config_file import suggestion
 from builder.errors import LockError, UsageError, command
 from builder.locking.lock import Lock, load_for
-from builder.matrix.cells import Cell
+from builder.matrix.cells import Cell, near
 from builder.recipes import reported
 from builder.recipes.check import Finding, Vllms, check
 from builder.recipes.compatibility import installed
@@ -69,24 +70,31 @@ def add_check(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
-    """Judge the recipes; 1 where one has an error."""
+    """Judge the recipes; 1 where one has an error, 2 where one cannot be judged at all."""
     for mode in [f"--{name}" for name in ("roofline", "memory") if getattr(args, name)]:
         refuse_beside(args, mode, recipes="RECIPE", cell="--cell")
     if args.roofline:
         return _table(ROOFLINE, lines(load_figures(), workspace.root), as_json=args.json)
     if args.memory:
         return _table(MEMORY, reported.lines(workspace.root), as_json=args.json)
-    recipes = [load_recipe(workspace.root, name)
-               for name in args.recipes or recipe_names(workspace.root)]
+    if args.cell:
+        _require(workspace, args.cell)
     locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
     vllms = Vllms(Store(workspace.cache), locks)
-    judged = [_judge(workspace, recipe, args.cell, vllms) for recipe in recipes]
+    judged, refused = [], []
+    for name in args.recipes or recipe_names(workspace.root):
+        try:
+            judged.append(_judge(workspace, load_recipe(workspace.root, name), args.cell, vllms))
+        except UsageError as error:  # the others are judged all the same
+            refused.append(error)
     if args.json:
         console.document([_document(one) for one in judged])
     else:
-        console.out("\n".join([*(line for one in judged for line in _verdict(one)),
-                               *_missing(judged)]))
-    return int(any(one.errors for one in judged))
+        for line in [*(line for one in judged for line in _verdict(one)), *_missing(judged)]:
+            console.out(line)
+    for error in refused:
+        console.show_error(error)
+    return UsageError.exit_code if refused else int(any(one.errors for one in judged))
 
 
 def _judge(workspace: Workspace, recipe: Recipe, wanted: str | None, vllms: Vllms) -> Judged:
@@ -169,15 +177,24 @@ def recipe_cell(workspace: Workspace, recipe: Recipe, wanted: str | None
     cells = [cell for cell in workspace.cells
              if (cell.id == wanted if wanted else cell.image == recipe.image)]
     if not cells:
-        raise UsageError(f'there is no cell "{wanted}"' if wanted else
-                         f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
-                         "matrix does not have",
-                         where="matrix.toml", next_step=f"{command('plan')} lists the cells")
+        if wanted:
+            _require(workspace, wanted)
+        raise UsageError(f'recipe "{recipe.name}" names the image "{recipe.image}", which the '
+                         "matrix does not have", where=f"recipes/{recipe.name}.toml: image",
+                         next_step=suggestion(recipe.image, list(workspace.matrix.images)))
     locked = [(cell, _lock(workspace, cell)) for cell in cells]
     pin = recipe.pinned.vllm if recipe.pinned else ""
     good = [pair for pair in locked if pair[1]]
     pinned = [pair for pair in good if installed(*pair).get("vllm") == pin]
     return next(iter([*pinned, *good, *locked]))
+
+
+def _require(workspace: Workspace, wanted: str) -> None:
+    """Raise UsageError where no cell is called so."""
+    ids = [cell.id for cell in workspace.cells]
+    if wanted not in ids:
+        raise UsageError(f'there is no cell "{wanted}"', where="--cell",
+                         next_step=near(wanted, ids))
 
 
 def _lock(workspace: Workspace, cell: Cell) -> Lock | None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from builder import console
 from builder import labels as label
 from builder.commands.option_types import user_path, whole_number
+from builder.config_file import suggestion
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, LockError, UsageError, command
 from builder.image import local_name
 from builder.locking.lock import Lock, load_for
-from builder.matrix.cells import Cell
+from builder.matrix.cells import Cell, near
 from builder.patches.revision import as_patched
 from builder.recipes.check import Vllms, check
 from builder.recipes.compatibility import check_pin
@@ -120,10 +121,12 @@ def locked_cell(workspace: Workspace, recipe: Recipe, wanted: str | None, platfo
     cells = [cell for cell in workspace.cells
              if (cell.id == wanted if wanted else cell.image == recipe.image)]
     if not cells:
-        raise UsageError(f'there is no cell "{wanted}"' if wanted else
-                         f'the matrix has no image "{recipe.image}"', where="--cell" if wanted else
-                         f"recipes/{recipe.name}.toml: image",
-                         next_step=f"{command('plan')} lists the cells")
+        if wanted:
+            raise UsageError(f'there is no cell "{wanted}"', where="--cell",
+                             next_step=near(wanted, [cell.id for cell in workspace.cells]))
+        raise UsageError(f'the matrix has no image "{recipe.image}"',
+                         where=f"recipes/{recipe.name}.toml: image",
+                         next_step=suggestion(recipe.image, list(workspace.matrix.images)))
     problems: list[LockError] = []
     for cell in sorted(cells, key=lambda cell: cell.platform != platform):
         try:

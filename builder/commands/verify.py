@@ -13,7 +13,7 @@ from builder import console
 from builder import labels as label
 from builder.commands.option_types import user_path
 from builder.errors import UsageError
-from builder.matrix.cells import Cell
+from builder.matrix.cells import Cell, near
 from builder.promotion.cell import NAMING, CellTags, find_image, tags_of
 from builder.promotion.contents import read_remote
 from builder.promotion.signing import require_key, signature_problem
@@ -88,5 +88,6 @@ def _cell(workspace: Workspace, name: str) -> Cell:
     found = next((cell for cell in workspace.cells if cell.id == name), None)
     if found is None:
         raise UsageError(f'there is no cell "{name}"', where="command line",
-                         next_step="name a cell of matrix.toml, like cpu, cpu:TAG or cpu@sha256:…")
+                         next_step="name a cell, CELL:TAG or CELL@sha256:…; "
+                         + near(name, [cell.id for cell in workspace.cells]))
     return found

@@ -149,12 +149,12 @@ def select(cells: Sequence[Cell], patterns: Sequence[str],
         if not found:
             asked = "".join(f" --{axis} {value}" for axis, value in (axes or {}).items())
             raise UsageError(f'no cell matches "{pattern}"{asked}', where="command line",
-                             next_step=_near(pattern, [cell.id for cell in cells]))
+                             next_step=near(pattern, [cell.id for cell in cells]))
         chosen.update((cell.id, cell) for cell in found)
     return tuple(chosen.values())
 
 
-def _near(pattern: str, ids: Sequence[str]) -> str:
+def near(pattern: str, ids: Sequence[str]) -> str:
     """Return the cell that was probably meant, and always which ones there are."""
     shown = ", ".join(sorted(ids)[:MOST_SHOWN])
     more = f" and {len(ids) - MOST_SHOWN} more" if len(ids) > MOST_SHOWN else ""

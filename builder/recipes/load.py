@@ -42,12 +42,12 @@ def load_recipe(root: Path, name: str) -> Recipe:
     return recipe
 
 
-def load_all(root: Path) -> Iterator[Recipe | ConfigError]:
-    """Yield every recipe of a checkout, and in the place of a broken one its errors."""
+def load_all(root: Path) -> Iterator[Recipe | UsageError]:
+    """Yield every recipe of a checkout, and in the place of one that cannot be read its errors."""
     for name in recipe_names(root):
         try:
             yield load_recipe(root, name)
-        except ConfigError as error:
+        except UsageError as error:
             yield error
 
 

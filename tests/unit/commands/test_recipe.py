@@ -57,6 +57,7 @@ def test_a_broken_recipe_is_told_beside_the_good_ones(tmp_path: Path,
     (tmp_path / "recipes" / "good.toml").symlink_to(
         Path(MATRIX).parent / "recipes" / "tiny-gemma4.toml")
     (tmp_path / "recipes" / "broken.toml").write_text("schema = 1\n")
+    (tmp_path / "recipes" / "folder.toml").mkdir()
     words = ["--matrix", str(tmp_path / "matrix.toml"), "recipe", "list"]
     assert cli.run(words) == 2
     shown = capsys.readouterr()

@@ -117,3 +117,30 @@ def test_a_pinned_recipe_takes_the_locked_cell_with_its_version() -> None:
     for version, cell in (("0.20.2", "tf5"), ("9.9", "tf5")):
         pinned = moved.model_copy(update={"pinned": pin.model_copy(update={"vllm": version})})
         assert recipe_cell(workspace, pinned, None)[0].id == cell
+
+
+def test_a_recipe_that_cannot_be_judged_does_not_hide_the_others(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    for name in ("matrix.toml", "locks", "tests", "images"):
+        (tmp_path / name).symlink_to(Path(MATRIX).with_name(name))
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
+    recipes = tmp_path / "recipes"
+    recipes.mkdir()
+    good = (Path(MATRIX).parent / "recipes" / "tiny-gemma4.toml").read_text(encoding="utf-8")
+    (recipes / "good.toml").write_text(good)
+    (recipes / "stray.toml").write_text(good.replace('image = "cpu"', 'image = "gone"'))
+    (recipes / "folder.toml").mkdir()
+    assert cli.run(["--matrix", str(tmp_path / "matrix.toml"), "recipe", "check"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith("good on cpu: ")
+    assert "a recipe must be a regular file" in shown.err
+    assert 'recipe "stray" names the image "gone"' in shown.err
+    assert "where: recipes/stray.toml: image" in shown.err
+
+
+def test_an_unknown_cell_gets_the_list_of_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*CHECK, "--cell", "cpuu"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("error:") == 1
+    assert 'where: --cell\n  next:  perhaps you meant "cpu"; the cells are cpu, ' in shown

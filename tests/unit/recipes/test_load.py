@@ -85,8 +85,12 @@ def test_a_model_folder_that_is_not_there_is_an_error_with_its_key(checkout: Pat
 def test_one_broken_recipe_does_not_hide_the_others(checkout: Path) -> None:
     (checkout / "recipes" / "broken.toml").write_text("schema = 7\n")
     (checkout / "recipes" / "worse.toml").write_text("= no TOML")
-    broken, good, worse = load_all(checkout)
+    (checkout / "recipes" / "a-folder.toml").mkdir()
+    (checkout / "recipes" / "a-link.toml").symlink_to("gone.toml")
+    folder, link, broken, good, worse = load_all(checkout)
     assert isinstance(good, Recipe)
+    assert "must be a regular file" in str(folder)
+    assert "there is no recipe" in str(link)
     assert isinstance(broken, ConfigError)
     assert isinstance(worse, ConfigError)
     assert "schema" in {problem.where for problem in broken.problems}
