@@ -92,8 +92,8 @@ def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
     else:
         for line in [*(line for one in judged for line in _verdict(one)), *_missing(judged)]:
             console.out(line)
-    for error in refused:
-        console.show_error(error)
+    for refusal in refused:
+        console.show_error(refusal)
     return UsageError.exit_code if refused else int(any(one.errors for one in judged))
 
 
