@@ -17,9 +17,8 @@ from builder.binaries.image_facts import ImageFacts as FileSystem
 from builder.binaries.image_facts import read_image
 from builder.engine.client import Engine, ImageFacts, RunSpec
 from builder.errors import LockError, UsageError
-from builder.files import write_bytes
 from builder.locking.base_lock import MAKE_AGAIN, LockedBase
-from builder.locking.generated import FACTS, keep_sum, refuse_edited, restore_step
+from builder.locking.sums import FACTS, refuse_edited, restore_step, write_summed
 from builder.text import one_line
 
 SUFFIX = ".facts.xz"
@@ -72,8 +71,7 @@ def commit(locks: Path, base: LockedBase, facts: BaseFacts) -> Path:
 def write_facts(locks: Path, base: LockedBase, packed: bytes) -> Path:
     """Write packed facts of a base beside its lock, with their sum."""
     path = facts_path(locks, base)
-    write_bytes(path, packed)
-    keep_sum(path)
+    write_summed(path, packed)
     return path
 
 

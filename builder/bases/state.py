@@ -20,7 +20,7 @@ from builder.config_file import read_toml, shape_problems, suggestion
 from builder.errors import ConfigError, UsageError
 from builder.limits import CONFIG_BYTES, read_file
 from builder.locking.base_lock import MAKE_AGAIN, Key, LockedBase, load_bases
-from builder.locking.generated import refuse_edited
+from builder.locking.sums import refuse_edited
 from builder.matrix.models import Base
 from builder.model import Frozen
 from builder.workspace import Workspace

@@ -12,8 +12,8 @@ from builder.fetch.wheels import fetch_lock
 from builder.gate.run import gate_cell, own_base
 from builder.locking.base_lock import LockedBase
 from builder.locking.compiled import compiled_entry, with_compiled
-from builder.locking.generated import is_as_written
 from builder.locking.lock import Lock, load_published, lock_path, read_lock, write_lock
+from builder.locking.sums import is_as_written
 from builder.matrix.cells import Cell
 from builder.store.content_store import Store
 from builder.wheels.decision import Take

@@ -16,16 +16,9 @@ from builder import console
 from builder.bases.state import SlimRecipe
 from builder.config_file import shape_problems
 from builder.debian.resolve import resolve_debs
-from builder.files import write_text
 from builder.locking.base_lock import Digest, LockedBase, LockedDeb
-from builder.locking.generated import (
-    damaged,
-    in_order,
-    keep_sum,
-    read_generated,
-    refuse_edited,
-    repeated,
-)
+from builder.locking.generated import damaged, in_order, read_generated, repeated
+from builder.locking.sums import refuse_edited, write_summed
 from builder.model import Frozen
 
 FILE = "toolchains.toml"
@@ -125,5 +118,4 @@ def write(path: Path, toolchains: Iterable[Toolchain]) -> None:
                               for key, value in deb.model_dump().items())
             lines.append(f"    {{ {pairs} }},")
         lines.append("]")
-    write_text(path, "\n".join(lines) + "\n")
-    keep_sum(path)
+    write_summed(path, ("\n".join(lines) + "\n").encode())

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, Field
 
 from builder.config_file import shape_problems
 from builder.errors import command
-from builder.files import write_text
-from builder.locking.generated import damaged, in_order, keep_sum, read_generated, repeated
+from builder.locking.generated import damaged, in_order, read_generated, repeated
 from builder.locking.lock import Sha256
+from builder.locking.sums import write_summed
 from builder.model import Frozen, Name
 
 MAKE_AGAIN = f"remove it and make it again with {command('base', '--upgrade')}"
@@ -141,8 +141,7 @@ def _order(deb: LockedDeb) -> tuple[str, str]:
 
 def write_bases(path: Path, bases: Mapping[Key, LockedBase]) -> None:
     """Write all bases to ``path`` in one step, and its sum where the folder keeps sums."""
-    write_text(path, render(bases.values()))
-    keep_sum(path)
+    write_summed(path, render(bases.values()).encode())
 
 
 def render(bases: Iterable[LockedBase]) -> str:

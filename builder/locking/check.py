@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
@@ -10,18 +10,19 @@ from packaging.utils import parse_wheel_filename
 from builder.errors import LockError, UsageError, command
 from builder.locking import base_lock
 from builder.locking.candidates import target_tags
-from builder.locking.generated import (
+from builder.locking.lock import Lock, load_edited, lock_path, read_reasons, render
+from builder.locking.sums import (
     EDITED,
     FACTS,
     SUMS,
+    is_cut_off,
     is_edited,
-    noted_sum,
+    is_summed,
     read_sums,
     restore_step,
     sums_fault,
     sums_file,
 )
-from builder.locking.lock import Lock, load_edited, lock_path, read_reasons, render
 from builder.locking.uv import platform
 from builder.locking.version_checks import check_versions
 from builder.matrix.cells import Cell
@@ -30,13 +31,15 @@ BASES = "bases.toml"
 OTHER_FILES = frozenset({"bases", "toolchains", "unlocked"})  # in locks/, and no lock of a cell
 
 
-def check(cells: Sequence[Cell], every_cell: Sequence[Cell], folder: Path) -> None:
+def check(cells: Sequence[Cell], every_cell: Sequence[Cell], folder: Path,
+          further: Callable[[Cell, Lock], Sequence[str]] | None = None) -> None:
     """Raise LockError with all problems of the locks of ``cells``, of the bases' lock and facts,
-    and with locks of no cell. Where the sums are lost, that is said once."""  # noqa: D205, D209
+    and with locks of no cell. Where the sums are lost, that is said once. ``further`` returns what
+    else is wrong with a lock."""  # noqa: D205, D209
     reasons = read_reasons(folder)
     lost = _lost_sums(folder)
     problems = [f"{cell.id}: {problem}" for cell in cells
-                for problem in cell_problems(cell, folder, reasons, summed=not lost)]
+                for problem in cell_problems(cell, folder, reasons, further, summed=not lost)]
     problems += [f"{BASES}: {problem}" for problem in base_problems(folder, summed=not lost)]
     if not lost:
         problems += _other_sums(folder, {f"{cell.id}.toml" for cell in every_cell})
@@ -52,8 +55,9 @@ def check(cells: Sequence[Cell], every_cell: Sequence[Cell], folder: Path) -> No
                         next_step="do what each line says, and commit what changes")
 
 
-def cell_problems(cell: Cell, folder: Path, reasons: dict[str, str], *, summed: bool = True
-                  ) -> Iterator[str]:
+def cell_problems(cell: Cell, folder: Path, reasons: dict[str, str],
+                  further: Callable[[Cell, Lock], Sequence[str]] | None = None, *,
+                  summed: bool = True) -> Iterator[str]:
     """Yield everything that is wrong with the cell's lock; nothing for one declared unlocked.
 
     Without ``summed`` the list of sums is not asked.
@@ -77,6 +81,7 @@ def cell_problems(cell: Cell, folder: Path, reasons: dict[str, str], *, summed: 
         yield from _sum_problems(path, again)
     yield from (f"{file} is not a wheel for the target: {again}" for file in _unfit(cell, lock))
     yield from (str(finding) for finding in check_versions(cell, lock))
+    yield from further(cell, lock) if further else ()
 
 
 def base_problems(folder: Path, *, summed: bool = True) -> Iterator[str]:
@@ -103,8 +108,10 @@ def _lost_sums(folder: Path) -> str:
 
 
 def _sum_problems(path: Path, again: str) -> Iterator[str]:
-    if noted_sum(path) is None:
+    if not is_summed(path):
         yield f"{SUMS} does not name it: {restore_step(sums_file(path))}, or {again}"
+    elif is_cut_off(path):
+        yield f"a run was killed while it noted the file in {SUMS}: {again}"
     elif is_edited(path):
         yield f"{EDITED}: {restore_step(path)}, or {again}"
 

@@ -21,14 +21,8 @@ from builder.config_file import shape_problems
 from builder.errors import LockError, command
 from builder.files import write_text
 from builder.indexes.settings import COMPILED, DEFAULT_INDEX, FIND_LINKS
-from builder.locking.generated import (
-    damaged,
-    in_order,
-    read_generated,
-    record_sum,
-    refuse_edited,
-    repeated,
-)
+from builder.locking.generated import damaged, in_order, read_generated, repeated
+from builder.locking.sums import refuse_edited, write_summed
 from builder.matrix.cells import Cell
 from builder.matrix.models import PUBLISHED
 from builder.matrix.patch import Patch, needed
@@ -176,8 +170,7 @@ def _row(values: Mapping[str, object]) -> str:
 def write_lock(folder: Path, lock: Lock) -> Path:
     """Write the lock of a cell into ``folder`` and return its path."""
     path = lock_path(folder, lock.cell)
-    write_text(path, render(lock))
-    record_sum(path)
+    write_summed(path, render(lock).encode(), begin=True)
     return path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from builder.errors import DiskError
 from builder.files import write_bytes
 from builder.limits import LOCK_BYTES, read_file
-from builder.locking.generated import SUMS, record_sum
+from builder.locking.sums import SUMS, record_sum
 from builder.removal import remove_file
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from builder.errors import LockError, UsageError, command
-from builder.locking.generated import refuse_edited
 from builder.locking.lock import Lock, lock_path, patches_for, read_lock, write_lock
+from builder.locking.sums import refuse_edited, settle
 from builder.matrix.cells import Cell
 from builder.patches.diffs import cache_errors
 from builder.patches.drift import Drift, Seen, drift
@@ -49,6 +49,8 @@ def refresh(workspace: Workspace, cell: Cell, hosting: Hosting) -> Refreshed:
              if (now.source, now.wheel) in before]
     if new != old:
         _write(workspace, new)
+    else:
+        settle(path)
     return Refreshed(cell, new, tuple(filter(None, moved)), new != old)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from builder.files import free_bytes
-from builder.locking.generated import read_sums, record_sum
+from builder.locking.sums import read_sums, record_sum
 from builder.nightly.last_good import LastGood
 from builder.promotion import cell as promotion_cell
 from builder.registry.client import Client

@@ -12,7 +12,7 @@ import pytest
 from builder import limits
 from builder.bases.facts import commit, committed, facts_path, pack, unpack, write_facts
 from builder.binaries.facts import BaseFacts
-from builder.locking.generated import SUMS
+from builder.locking.sums import SUMS
 from tests.unit.locking.test_base_lock import DIGEST, make_base
 
 FACTS = BaseFacts("slim", DIGEST, "linux/arm64", "3.11", "2.36",

@@ -24,7 +24,7 @@ from builder.bases.state import (
 )
 from builder.errors import ConfigError, LockError, UsageError
 from builder.locking.base_lock import LockedBase, load_bases, write_bases
-from builder.locking.generated import SUMS
+from builder.locking.sums import SUMS
 from builder.matrix.load import load_matrix
 from builder.workspace import Workspace, open_workspace
 from tests.unit.bases.test_provision import CUDA, MATRIX, SLIM

@@ -11,7 +11,7 @@ from builder.compile import packages
 from builder.compile.packages import Toolchain, headers, load, locked, write
 from builder.errors import LockError
 from builder.locking.base_lock import LockedBase, LockedDeb, load_bases
-from builder.locking.generated import SUMS
+from builder.locking.sums import SUMS
 
 ROOT = Path(__file__).parents[3]
 BASES = load_bases(ROOT / "locks" / "bases.toml")

@@ -8,7 +8,7 @@ import pytest
 
 from builder.errors import LockError
 from builder.locking.base_lock import LockedBase, LockedDeb, load_bases, render, write_bases
-from builder.locking.generated import is_as_written
+from builder.locking.sums import is_as_written
 
 DIGEST = "sha256:" + 64 * "a"
 

@@ -11,7 +11,6 @@ from cells_for_tests import CPU, make_cell, make_lock, make_wheel
 from builder.errors import LockError
 from builder.locking.base_lock import write_bases
 from builder.locking.check import check, stray_locks
-from builder.locking.generated import is_as_written, read_sums, record_sum, sums_fault
 from builder.locking.lock import (
     load_edited,
     load_for,
@@ -20,6 +19,7 @@ from builder.locking.lock import (
     write_lock,
     write_reasons,
 )
+from builder.locking.sums import is_as_written, read_sums, record_sum, sums_fault
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
 from tests.unit.locking.test_base_lock import make_base

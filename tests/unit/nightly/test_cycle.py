@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from builder.errors import EngineError, NetworkError
-from builder.locking import generated
-from builder.locking.generated import SUMS
+from builder.locking import sums as sums_module
 from builder.locking.lock import lock_path, read_lock, render, write_lock
+from builder.locking.sums import SUMS
 from builder.matrix.cells import Cell
 from builder.matrix.promotion import Promotion
 from builder.nightly import issues as issues_module
@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_the_last_good_lock_and_its_sum_and_the_next_cell_goe
     def full(path: Path, _data: bytes | str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    for module in (generated, issues_module):
+    for module in (sums_module, issues_module):
         monkeypatch.setattr(module, "write_text", full)
     monkeypatch.setattr(last_good, "write_bytes", full)
     monkeypatch.setattr(Shop, "run", lambda self, words: self.planted(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builder.locking.generated import SUMS, read_sums, record_sum
+from builder.locking.sums import SUMS, read_sums, record_sum
 from builder.nightly.last_good import LastGood
 
 

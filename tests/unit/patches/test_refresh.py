@@ -11,8 +11,8 @@ from patched_cells import Patched, patched_cell
 from builder.cli import run
 from builder.errors import LockError
 from builder.indexes.settings import user_sources
-from builder.locking.generated import is_edited
 from builder.locking.lock import Lock, load_for, read_lock, write_lock
+from builder.locking.sums import is_edited
 from builder.patches.refresh import drifts, seen_in_wheels
 from builder.patches.refresh import refresh as refresh_cell
 from builder.patches.status import Standing
