@@ -67,9 +67,9 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     ``series`` are patches by wheel in place of those that are locked.
     """
     clock = _Clock()
-    _refuse_blocked(cell)
+    _refuse_blocked(workspace, cell)
     lock = load_for(cell, workspace.locks)
-    _refuse_blocked(cell, lock)
+    _refuse_blocked(workspace, cell, lock)
     series = load_series(workspace, cell, lock) if series is None else series
     bases = read_bases(workspace)
     base = ensure(workspace, engine, (cell.base_name, cell.platform), bases=bases)
@@ -106,12 +106,12 @@ def build(workspace: Workspace, cell: Cell, engine: Engine, series: Series | Non
     return Built(cell, plan, image, tuple(layers), sent, clock.laps)
 
 
-def _refuse_blocked(cell: Cell, lock: Lock | None = None) -> None:
+def _refuse_blocked(workspace: Workspace, cell: Cell, lock: Lock | None = None) -> None:
     """Refuse a cell that is blocked, or whose locked versions are, where an axis is a range."""
     block = cell.blocked or (cell.blocked_with(
         {wheel.name: wheel.version for wheel in lock.wheels}) if lock else None)
     if block:
-        raise VerdictError(f"{cell.id} is blocked: {block.reason}", where="matrix.toml",
+        raise VerdictError(f"{cell.id} is blocked: {block.reason}", where=workspace.file,
                            next_step=f"read {block.link}, and build another cell")
 
 

@@ -23,6 +23,8 @@ from builder.matrix.cells import Cell
 from builder.model import Frozen
 from builder.store.content_store import wheel_place
 from builder.text import one_line
+from builder.wheels.policy import lock_problems
+from builder.wheels.recipe import Recipe
 
 
 class LockState(StrEnum):
@@ -86,21 +88,23 @@ def disk_estimate(lock: Lock, fetch_bytes: int) -> int:
 
 
 def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path, bases: Mapping[Key, Standing],
-               is_built: Callable[[Cell, Lock], bool] | None = None) -> list[CellPlan]:
+               is_built: Callable[[Cell, Lock], bool] | None = None,
+               recipes: Mapping[str, Recipe] | None = None) -> list[CellPlan]:
     """Return the plan of each cell, in order.
 
     ``bases`` says where each base of the matrix stands; ``is_built`` asks the engine for an image.
+    ``recipes`` are those of the packages that cells compile.
     """
     reasons = read_reasons(locks)
     present = _present(cache)
     plans = []
     for cell in cells:
         state, why, lock = _locked(cell, locks, reasons.get(cell.id, ""))
-        lacking = _lacking(cell, lock)
+        refused = _refused(cell, lock, recipes or {})
         key = (cell.base_name, cell.platform)
         base = bases[key]
-        if lacking:
-            why = f"required patches are unresolved: {', '.join(lacking)}"
+        if refused:
+            why = refused
         elif lock is not None and base.why:
             why = f"base {' '.join(key)}: {base.why}"
         state, why = _blocked_lock(cell, lock, state, why)
@@ -109,7 +113,7 @@ def plan_cells(cells: Sequence[Cell], locks: Path, cache: Path, bases: Mapping[K
             id=cell.id, image=cell.image, platform=cell.platform, gpu=cell.gpu, cuda=cell.cuda,
             base=cell.base_name, base_state=base.state, axes=cell.axes, state=state, why=why,
             locked=_locked_axes(cell, lock),
-            action=Action.NOTHING if built else Action.REFUSE if lacking else
+            action=Action.NOTHING if built else Action.REFUSE if refused else
             _action(state, base.state),
             **_sizes(lock, cache, present)))
     return plans
@@ -144,10 +148,16 @@ def _blocked_lock(cell: Cell, lock: Lock | None, state: LockState, why: str
     return LockState.BLOCKED, f"its locked versions: {block.reason} ({block.link})"
 
 
-def _lacking(cell: Cell, lock: Lock | None) -> list[str]:
-    """Return the required patches that the lock could not find, without which nothing is built."""
-    return [patch.source for patch in (lock.patches if lock else ())
-            if patch.why and cell.patches[patch.name].required]
+def _refused(cell: Cell, lock: Lock | None, recipes: Mapping[str, Recipe]) -> str:
+    """Say why nothing is built: the lock lacks a required patch, or what is to be compiled."""
+    if lock is None:
+        return ""
+    lacking = [patch.source for patch in lock.patches
+               if patch.why and cell.patches[patch.name].required]
+    if lacking:
+        return f"required patches are unresolved: {', '.join(lacking)}"
+    return "; ".join(f"{problem.where}: {problem.what}"
+                     for problem in lock_problems(cell, lock, recipes))
 
 
 def _sizes(lock: Lock | None, cache: Path, present: frozenset[str]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from builder.model import registry
 class Workspace:
     """A checkout: its matrix (read and checked), its cells, and the folders of a run.
 
-    ``other_locks`` is a folder of locks in place of the committed ones.
+    ``other_locks`` is a folder of locks in place of the committed ones, ``file`` the name of the
+    matrix's file.
     """
 
     root: Path
@@ -26,6 +27,7 @@ class Workspace:
     cells: tuple[Cell, ...]
     cache: Path
     other_locks: Path | None = None
+    file: str = "matrix.toml"
 
     @property
     def locks(self) -> Path:
@@ -62,5 +64,5 @@ def open_workspace(matrix: Path, *, make_cache: bool = True) -> Workspace:
     Commands that only look pass ``make_cache=False``, and leave the disk as it is.
     """
     intent = load_matrix(matrix)
-    return Workspace(matrix.absolute().parent, intent, expand(intent),
-                     cache_folder(make=make_cache))
+    return Workspace(matrix.absolute().parent, intent, expand(intent, matrix.name),
+                     cache_folder(make=make_cache), file=matrix.name)

@@ -13,7 +13,6 @@ from builder.locking.candidates import KnownSizes, known_sizes
 from builder.locking.check import check
 from builder.locking.compiled import carry_over
 from builder.locking.explanations import reason_line
-from builder.locking.generated import is_as_written
 from builder.locking.lock import (
     Lock,
     load_for,
@@ -24,10 +23,12 @@ from builder.locking.lock import (
     write_reasons,
 )
 from builder.locking.resolver import resolve
+from builder.locking.sums import is_as_written
 from builder.locking.uv import ALL
 from builder.matrix.cells import Cell, select
 from builder.patches.locking import lock_patches
 from builder.patches.upstream import Hosting
+from builder.wheels.policy import checked_recipes, lock_problems
 from builder.workspace import Workspace, open_workspace
 
 
@@ -66,7 +67,10 @@ def execute(options: argparse.Namespace) -> int:
         if options.upgrade or options.upgrade_all:
             raise UsageError("--check changes nothing, so nothing can be upgraded",
                              where="command line", next_step="leave one of them out")
-        check(cells, workspace.cells, workspace.locks)
+        recipes = checked_recipes(workspace, cells)
+        check(cells, workspace.cells, workspace.locks, lambda cell, lock: [
+            f"{problem.where}: {problem.what}: {problem.next_step}"
+            for problem in lock_problems(cell, lock, recipes)])
         locked = sum(lock_path(workspace.locks, cell).exists() for cell in cells)
         console.info(f"{locked} locks answer the matrix; {len(cells) - locked} of {len(cells)} "
                      "cells have none, for the reasons in locks/unlocked.toml")

@@ -17,6 +17,7 @@ from builder.locking.lock import Lock
 from builder.matrix.cells import Cell, select
 from builder.matrix.load import json_schema
 from builder.plan import CellPlan, buildable, document, plan_cells
+from builder.wheels.policy import checked_recipes
 from builder.workspace import Workspace, open_workspace
 
 COLUMNS = ("cell", "platform", "base", "lock", "wheels", "fetch", "disk", "a build would", "notes")
@@ -53,9 +54,10 @@ def execute(args: argparse.Namespace) -> int:
     check_outputs(args.cells_to, inputs=[args.matrix], protected=workspace.cache)
     axes = {"base": args.base} if args.base else None
     cells = select(workspace.cells, args.cells, axes)
-    bases = read_bases(workspace)
+    recipes, bases = checked_recipes(workspace, cells), read_bases(workspace)
     is_built = _asking_the_engine(workspace, bases) if args.engine else None
-    plans = plan_cells(cells, workspace.locks, workspace.cache, bases.standings, is_built)
+    plans = plan_cells(cells, workspace.locks, workspace.cache, bases.standings, is_built,
+                       recipes)
     if args.cells_to:
         _hand_on(args.cells_to, plans)
     if args.json:

@@ -25,7 +25,7 @@ from builder.wheels.estimate import this_machine
 from builder.wheels.index import check_folder, write_index
 from builder.wheels.kept import Kept
 from builder.wheels.plan import PackagePlan, plan_cell
-from builder.wheels.recipe import load_recipes
+from builder.wheels.policy import checked_recipes
 from builder.wheels.stage import fetch_compiled
 from builder.workspace import Workspace, open_workspace
 
@@ -66,11 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _plan(options: argparse.Namespace) -> int:
     """Show the plan; the exit code of the worst cell that could not be planned."""
     workspace = open_workspace(options.matrix, make_cache=False)
-    recipes, bases = load_recipes(workspace.root), read_bases(workspace)
+    cells = chosen(workspace, options.cells)
+    recipes, bases = checked_recipes(workspace, cells), read_bases(workspace)
     machine, ask = this_machine(), asking(workspace)
     plans: list[PackagePlan] = []
     code = 0
-    for cell in chosen(workspace, options.cells):
+    for cell in cells:
         try:
             lock = load_published(cell, workspace.locks)
             plans += plan_cell(workspace, cell, lock, bases, recipes, machine, ask)
@@ -85,7 +86,7 @@ def _plan(options: argparse.Namespace) -> int:
                            "why"), [_row(plan) for plan in plans])
         console.info(f"times are estimates for this machine: {machine.cores} cores, "
                      f"{console.size(machine.memory)} of memory")
-    else:
+    elif not code:
         console.info("every package is taken as it is published; a cell says otherwise with "
                      '`wheels` in matrix.toml, for example wheels = { vllm = "auto" }')
     return code

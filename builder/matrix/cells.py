@@ -114,8 +114,11 @@ class Cell(Frozen):
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def expand(matrix: Matrix) -> tuple[Cell, ...]:
-    """Return every cell of every image, in the matrix's order; raise ConfigError on equal ids."""
+def expand(matrix: Matrix, file: str = "matrix.toml") -> tuple[Cell, ...]:
+    """Return every cell of every image, in the matrix's order; raise ConfigError on equal ids.
+
+    ``file`` is the matrix's name for people.
+    """
     cells: dict[str, Cell] = {}
     clashes = []
     for name, image in matrix.images.items():
@@ -129,7 +132,7 @@ def expand(matrix: Matrix) -> tuple[Cell, ...]:
                     f"{cells[cell.id].image}", "rename the image or the axis value"))
             cells[cell.id] = cell
     if clashes:
-        raise ConfigError("matrix.toml", clashes)
+        raise ConfigError(file, clashes)
     return tuple(cells.values())
 
 

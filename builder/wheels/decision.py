@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from packaging.utils import canonicalize_name
-
 from builder.errors import ConfigError, Problem
 from builder.locking.findings import Finding, FindingCode, Severity
 from builder.locking.lock import LockedWheel
@@ -20,6 +18,7 @@ from builder.matrix.cells import Cell
 from builder.matrix.models import AUTO, PUBLISHED, SOURCE
 from builder.patches.status import Candidate
 from builder.wheels.native import compiled_files
+from builder.wheels.policy import policy_of, policy_problems, version_problems
 from builder.wheels.recipe import FOLDER, Recipe
 
 # What a compile for the cell's GPU and torch mends; every other finding has another remedy.
@@ -54,15 +53,16 @@ class Decision:
 
 
 def decide(cell: Cell, wheel: LockedWheel, recipe: Recipe | None, series: Sequence[Candidate],
-           findings: Iterable[Finding] = ()) -> Decision:
+           findings: Iterable[Finding] = (), file: str = "matrix.toml") -> Decision:
     """Decide on one locked wheel; raises ConfigError where the matrix asks for what no recipe has.
 
-    ``series`` are the locked patches for the wheel, ``findings`` what the gate said of the lock.
+    ``series`` are the locked patches for the wheel, ``findings`` what the gate said of the lock,
+    ``file`` is the matrix's name for people.
     """
     policy = policy_of(cell, wheel.name)
     if policy == (PUBLISHED,):
         return Decision(wheel, Take.PUBLISHED, reasons=("the matrix says so",))
-    _check(cell, wheel, recipe, policy)
+    _check(cell, wheel, recipe, policy, file)
     assert recipe is not None
     unknown = tuple(each.id for each in series if each.diff is None)
     touched, orphans = _touched(recipe, series)
@@ -74,7 +74,7 @@ def decide(cell: Cell, wheel: LockedWheel, recipe: Recipe | None, series: Sequen
             f"{patch} touches {file}, which no target compiles" for file, patch in orphans.items()),
             unknown=unknown)
     if policy != (AUTO,):
-        _refuse_halves(cell, wheel, policy, touched)
+        _refuse_halves(cell, wheel, policy, touched, file)
         return Decision(wheel, Take.REBUILD, policy, ("the matrix says so",), unknown)
     asked = _merged(touched, _found(recipe, wheel, findings))
     if not asked:
@@ -82,14 +82,6 @@ def decide(cell: Cell, wheel: LockedWheel, recipe: Recipe | None, series: Sequen
             "no patch and no finding of the gate asks for a compile",), unknown=unknown)
     reasons = dict.fromkeys(reason for name in asked for reason in asked[name])
     return Decision(wheel, Take.REBUILD, tuple(asked), tuple(reasons), unknown)
-
-
-def policy_of(cell: Cell, package: str) -> tuple[str, ...]:
-    """Return what the matrix says of a package: one word, or names of targets."""
-    for name, policy in cell.wheels.items():
-        if canonicalize_name(name) == package:
-            return policy
-    return (PUBLISHED,)
 
 
 def targets_of(recipe: Recipe, path: str) -> tuple[str, ...]:
@@ -139,36 +131,15 @@ def _merged(*parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {name: [reason for part in parts for reason in part.get(name, ())] for name in names}
 
 
-def _check(cell: Cell, wheel: LockedWheel, recipe: Recipe | None, policy: tuple[str, ...]) -> None:
+def _check(cell: Cell, wheel: LockedWheel, recipe: Recipe | None, policy: tuple[str, ...],
+           file: str) -> None:
     """Refuse what no recipe can do: everything that is wrong at once."""
-    where, problems = f"images.{cell.image}.wheels.{wheel.name}", []
-    if recipe is None:
-        problems.append(Problem(where, f"there is no {FOLDER}/{wheel.name}.toml that says how to "
-                                "compile it", 'write one, or say "published"'))
-    else:
-        if not _knows(recipe, wheel):
-            problems.append(Problem(where, f"{FOLDER}/{wheel.name}.toml has no sources of "
-                                    f"{wheel.version}", "it has " + ", ".join(recipe.sources)))
-        problems += [Problem(where, f'there is no target "{name}"',
-                             "it has " + ", ".join(recipe.targets))
-                     for name in policy if name not in (AUTO, SOURCE, *recipe.targets)]
-        if policy == (SOURCE,) and recipe.whole is None:
-            problems.append(Problem(where, "its recipe compiles targets only",
-                                    "name the targets, or add [whole] to the recipe"))
-        if cell.gpu != recipe.gpu:
-            problems.append(Problem(where, f"its recipe is for {recipe.gpu or 'no GPU'}, the image "
-                                    f"for {cell.gpu or 'no GPU'}"))
+    recipes = {} if recipe is None else {wheel.name: recipe}
+    problems = list(policy_problems(cell, wheel.name, policy, recipes))
+    if recipe is not None:
+        problems += version_problems(cell, wheel, recipe)
     if problems:
-        raise ConfigError("matrix.toml", problems)
-
-
-def _knows(recipe: Recipe, wheel: LockedWheel) -> bool:
-    return source_version(wheel.version) in recipe.sources
-
-
-def source_version(version: str) -> str:
-    """Return the version of the sources that a published wheel was made from."""
-    return version.partition("+")[0]
+        raise ConfigError(file, problems)
 
 
 def _refuse_orphans(cell: Cell, wheel: LockedWheel, recipe: Recipe, orphans: Mapping[str, str]
@@ -181,11 +152,11 @@ def _refuse_orphans(cell: Cell, wheel: LockedWheel, recipe: Recipe, orphans: Map
 
 
 def _refuse_halves(cell: Cell, wheel: LockedWheel, policy: tuple[str, ...],
-                   touched: Mapping[str, Sequence[str]]) -> None:
+                   touched: Mapping[str, Sequence[str]], file: str) -> None:
     """Refuse to rebuild one target of a patch, and to leave another as published."""
     missing = sorted(touched.keys() - set(policy))
     if missing:
-        raise ConfigError("matrix.toml", [
+        raise ConfigError(file, [
             Problem(f"images.{cell.image}.wheels.{wheel.name}",
                     f"{touched[name][0]}, so {name} has to be compiled too", f'add "{name}"')
             for name in missing])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from builder.bases.state import Bases
+from builder.errors import ConfigError
 from builder.gate.judge import kept_verdict
 from builder.locking.findings import Finding
 from builder.locking.lock import Lock, read_lock
@@ -14,8 +15,9 @@ from builder.matrix.cells import Cell
 from builder.model import Frozen
 from builder.patches.load import Ask, load_series
 from builder.patches.status import Candidate
-from builder.wheels.decision import Decision, Take, decide, policy_of
+from builder.wheels.decision import Decision, Take, decide
 from builder.wheels.estimate import Machine, costs, estimate
+from builder.wheels.policy import lock_problems, policy_of
 from builder.wheels.recipe import Recipe
 from builder.workspace import Workspace
 
@@ -56,13 +58,15 @@ def decisions(workspace: Workspace, cell: Cell, lock: Lock, bases: Bases,
     Raises ConfigError where the matrix asks for what no recipe has, and, if ``strict``, PatchError
     where locked bytes of a patch cannot be had.
     """
+    if problems := lock_problems(cell, lock, recipes):
+        raise ConfigError(workspace.file, problems)
     named = [wheel for wheel in lock.wheels if policy_of(cell, wheel.name) != ("published",)]
     if not named:
         return []
     series = load_series(workspace, cell, lock, strict=strict, ask=ask)
     findings = _findings(workspace, cell, lock, bases)
     return [Decided(decide(cell, wheel, recipes.get(wheel.name), series.get(wheel.name, ()),
-                           findings), recipes.get(wheel.name),
+                           findings, workspace.file), recipes.get(wheel.name),
                     tuple(series.get(wheel.name, ()))) for wheel in named]
 
 

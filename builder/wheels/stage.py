@@ -22,11 +22,12 @@ from builder.patches.status import Candidate
 from builder.store.content_store import Store
 from builder.wheels import artifact
 from builder.wheels.assemble import WheelRecord, put_together, record_of
-from builder.wheels.decision import Decision, source_version
+from builder.wheels.decision import Decision
 from builder.wheels.kept import Kept
 from builder.wheels.key import order_key
 from builder.wheels.native import NativePatches, compiled_files, native_patches
 from builder.wheels.order import Compiler, Order, Rebuilt
+from builder.wheels.policy import source_version
 from builder.wheels.recipe import Recipe
 from builder.wheels.sources import Archive, external_archives, fetch_files, source_archive
 

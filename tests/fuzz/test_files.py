@@ -98,7 +98,7 @@ class Checkout:
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Checkout]:
     shutil.copy(ROOT / "matrix.toml", tmp_path)
-    for name in ("locks", "images", "recipes"):
+    for name in ("locks", "images", "recipes", "wheels"):
         shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.setenv("SPARKYARD_CACHE", str(claim(tmp_path / "cache")))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

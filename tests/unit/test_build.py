@@ -121,5 +121,5 @@ def test_a_blocked_cell_names_the_reason_and_its_source(workspace: Workspace) ->
             reason, link = "it does not start", "https://upstream/1"
 
     with pytest.raises(VerdictError, match="does not start") as caught:
-        module._refuse_blocked(Blocked())  # type: ignore[arg-type]
+        module._refuse_blocked(workspace, Blocked())  # type: ignore[arg-type]
     assert "https://upstream/1" in caught.value.next_step

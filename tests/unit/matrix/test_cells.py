@@ -47,6 +47,8 @@ def test_equal_ids_of_two_images_are_refused() -> None:
     raw["images"]["tf5-slim"] = raw["images"]["cpu"]
     with pytest.raises(ConfigError, match=r'"tf5-slim" is also one of images\.tf5'):
         cells(raw)
+    with pytest.raises(ConfigError, match=r"1 error in other\.toml"):
+        expand(parse_matrix(raw), "other.toml")
 
 
 def test_requirements_name_vllm_first_then_the_toolchain_for_cuda_and_pip() -> None:

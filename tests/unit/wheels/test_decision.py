@@ -14,7 +14,8 @@ from builder.errors import ConfigError
 from builder.locking.findings import Finding, FindingCode, Severity
 from builder.matrix.cells import Cell
 from builder.patches.status import Candidate
-from builder.wheels.decision import Decision, Take, decide, policy_of, targets_of
+from builder.wheels.decision import Decision, Take, decide, targets_of
+from builder.wheels.policy import policy_of
 from builder.wheels.recipe import Recipe
 
 ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
@@ -91,8 +92,9 @@ def test_everything_that_no_recipe_can_do_at_once(tmp_path: Path, recipe: Recipe
         asked(tmp_path, ["_x", "_y"], recipe.model_copy(update={
             "gpu": "sm_121", "sources": {"2.0": recipe.sources["1.0"]}}))
     assert [problem.what for problem in raised.value.problems] == [
-        "wheels/spam.toml has no sources of 1.0", 'there is no target "_x"',
-        'there is no target "_y"', "its recipe is for sm_121, the image for no GPU"]
+        'there is no target "_x"', 'there is no target "_y"',
+        "its recipe is for sm_121, the image for no GPU",
+        "wheels/spam.toml has no sources of 1.0"]
     with pytest.raises(ConfigError, match="targets only"):
         asked(tmp_path, "source", recipe)
 
