@@ -1,9 +1,9 @@
 """What a lean closure saves, and what trimming costs: ``python -m benchmarks.lean [CELL]``.
 
-CELL (default ``tf5-lean``, fetched before) is trimmed in a cache of its own beside the real one,
-then read and inflated once for comparison, trimmed again, and trimmed with one wheel in another
-version (or, where the cache has no other, made anew). The table has a row a wheel: before, after,
-and by which rule.
+CELL (default ``tf5-lean``, fetched before) is trimmed ``--runs`` times in a fresh cache beside the
+real one, and after each time read and inflated once for comparison. Then it is trimmed again in the
+last of them, and trimmed with one wheel in another version (or, where the real cache has no other,
+made anew). The table has a row a wheel: before, after, and by which rule.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import tempfile
 import time
 import zipfile
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from builder.cache_folder import MARKER
 from builder.fetch.wheels import FetchedWheels
@@ -28,15 +29,16 @@ from builder.report import lean as report
 from builder.store.content_store import Store, wheel_place
 from builder.workspace import open_workspace
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 CHUNK_BYTES = 1 << 20
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the seconds that the work takes, and those of the processor."""
+def timed(work: Callable[[], T]) -> tuple[tuple[float, float], T]:
+    """Return the seconds that the work takes, those of the processor, and its result."""
     started, busy = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - started, time.process_time() - busy
+    result = work()
+    return (time.perf_counter() - started, time.process_time() - busy), result
 
 
 def inflated(path: Path) -> int:
@@ -90,45 +92,51 @@ def table(closure: LeanClosure) -> None:
         print(f"{name:34} {before:>9} {after:>9}  {rules}")
 
 
+def trimmed(wheels: FetchedWheels, gpu: str, folder: Path) -> tuple[LeanClosure, Store]:
+    """Trim the closure in a fresh cache."""
+    folder.mkdir()
+    (folder / MARKER).touch()
+    store = Store(folder)
+    return trim_closure(wheels, gpu, store), store
+
+
 def main() -> None:
     """Print the table and the ratios that the bars are about."""
     parser = argparse.ArgumentParser(description="What a lean closure saves, and what it costs.")
     parser.add_argument("cell", nargs="?", default="tf5-lean", metavar="CELL")
     parser.add_argument("--bump", default="vllm", metavar="WHEEL", help="the wheel that changes")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="of both (default: 3)")
     options = parser.parse_args()
     workspace = open_workspace(ROOT / "matrix.toml")
     cell = next(cell for cell in workspace.cells if cell.id == options.cell)
     lock, cache, gpu = load_for(cell, workspace.locks), workspace.cache, cell.gpu or ""
     wheels = FetchedWheels(lock, {wheel: wheel_place(cache, wheel) for wheel in lock.wheels})
-    with tempfile.TemporaryDirectory(dir=cache.parent) as folder:
-        Path(folder, MARKER).touch()
-        store = Store(Path(folder))
-        closures: list[LeanClosure] = []
-
-        def trim(closure: FetchedWheels) -> None:
-            closures.append(trim_closure(closure, gpu, store))
-
-        first, first_cpu = timed(lambda: trim(wheels))
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        once, once_cpu = timed(lambda: inflate(wheels))
-        again, again_cpu = timed(lambda: trim(wheels))
+    with tempfile.TemporaryDirectory(dir=cache.parent) as name:
+        folder = Path(name)
+        inflate(wheels)  # so that no run reads from the disk what another one finds in memory
+        for number in range(options.runs):
+            shutil.rmtree(folder / "store", ignore_errors=True)
+            os.sync()
+            first, made = timed(lambda: trimmed(wheels, gpu, folder / "store"))
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            once, _ = timed(lambda: inflate(wheels))
+            if not number:
+                table(made[0])
+                print("load, trimming, reading and inflating once, ratio to twice that (bar: 1), "
+                      "memory (bar: 1000 MB); in brackets the processor's time")
+            _print(first, once, memory)
+        store = made[1]
+        again, _ = timed(lambda: trim_closure(wheels, gpu, store))
         changed = bumped(cache, wheels, options.bump, store)
-        one, one_cpu = timed(lambda: trim(changed))
-    table(closures[0])
-    _print(options, once=(once, once_cpu), first=(first, first_cpu), memory=memory,
-           again=(again, again_cpu), one=(one, one_cpu))
-
-
-def _print(options: argparse.Namespace, **figures: Any) -> None:
-    once, first, again, one = (figures[name] for name in ("once", "first", "again", "one"))
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; in brackets the processor's "
-          "time")
-    print(f"trimming {options.cell}: {first[0]:.1f} s ({first[1]:.1f} s); reading and inflating "
-          f"it once {once[0]:.1f} s ({once[1]:.1f} s); ratio to twice that "
-          f"{first[0] / once[0] / 2:.2f} ({first[1] / once[1] / 2:.2f}; bar: 1)")
-    print(f"memory {figures['memory'] / 1e6:.0f} MB (bar: 1000)")
+        one, _ = timed(lambda: trim_closure(changed, gpu, store))
     print(f"the second run {again[0]:.2f} s ({again[1]:.2f} s)")
     print(f"with another {options.bump}: {one[0]:.1f} s ({one[1]:.1f} s)", flush=True)
+
+
+def _print(first: tuple[float, float], once: tuple[float, float], memory: int) -> None:
+    print(f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores  {first[0]:.1f} s ({first[1]:.1f} s)"
+          f"  {once[0]:.1f} s ({once[1]:.1f} s)  {first[0] / once[0] / 2:.2f} "
+          f"({first[1] / once[1] / 2:.2f})  {memory / 1e6:.0f} MB", flush=True)
 
 
 if __name__ == "__main__":
