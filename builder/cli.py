@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from builder import console
 from builder.config_file import suggestion
@@ -60,9 +61,20 @@ COMMANDS = (
 MATRIX = "--matrix"
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that refuses a word too many itself: with its own usage, and not the program's."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None
+                         ) -> tuple[Any, list[str]]:
+        found, extra = super().parse_known_args(args, namespace)
+        if extra:
+            self.error(f"unrecognized arguments: {' '.join(extra)}")
+        return found, extra
+
+
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of the sub-commands ``names``; each command module adds its own."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="sparkyard", description="Tested vLLM images for the NVIDIA DGX Spark.",
         epilog="Exit codes: 0 good, 1 negative verdict, 2 usage or configuration, 3 lock, "
                "4 network, 5 engine or disk, 6 patch, 7 internal error, 130 interrupted. In a "

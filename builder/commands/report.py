@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     cache = cache_folder(make=False)
     folder = records_folder(cache)
     paths = [record_path(folder, name) for name in options.records]
-    check_outputs(options.output, inputs=paths, protected=cache)
+    check_outputs(options.output, inputs=[options.matrix, *paths], protected=cache)
     found = [read_record(path) for path in paths] or [newest_record(folder)[1]]
     records = [as_ended(record) for record in found]
     standard = options.output is None or str(options.output) == "-"

@@ -88,4 +88,4 @@ def _ambiguous(folder: Path, name: str, matching: Sequence[Path],
 def _offer(known: Sequence[Path]) -> str:
     offered = ", ".join(map(record_id, known[-OFFERED:]))
     return (f"name a record's file, or one of {offered}" if offered
-            else f"make one: {command('smoke', 'CELL')}")
+            else f"name a record's file, or make one: {command('smoke', 'CELL')}")

@@ -101,6 +101,18 @@ def test_the_help_of_the_program_lists_every_command(
     assert {*cli.COMMANDS} <= {*listed}
 
 
+@pytest.mark.parametrize(("words", "usage"), [
+    (["doctor", "x"], "doctor [-h]"), (["recipe", "list", "x", "y"], "recipe list [-h]"),
+    (["plan", "--no-such"], "plan [-h]")])
+def test_a_word_too_many_gets_the_usage_of_its_command(
+        words: list[str], usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.run(words)
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"usage: sparkyard {usage}")
+    assert "unrecognized arguments: " in shown
+
+
 @pytest.mark.parametrize(("words", "name"), [
     (["plan", "lock"], "plan"), (["--matrix", "lock", "plan"], "plan"), ([], ""),
     (["--matrix=lock", "--verbose", "plan"], "plan"), (["--matrix"], ""), (["-x", "plan"], ""),

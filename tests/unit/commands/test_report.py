@@ -41,6 +41,15 @@ def test_the_newest_is_shown_where_none_is_named(three: list[Path],
     assert shown(capsys) == ["smoke cpu-arm64, level 2, measured: cpu; not verified on GB10"]
 
 
+def test_the_matrix_is_no_place_for_a_report(
+        three: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = tmp_path / "matrix.toml"
+    matrix.write_text("mine")
+    assert cli.run(["--matrix", str(matrix), "report", "--output", str(matrix)]) == 2
+    assert "this command already uses that file" in capsys.readouterr().err
+    assert matrix.read_text() == "mine"
+
+
 @pytest.mark.parametrize(("name", "number"), [
     ("cpu", 1), ("cpu-arm64", 2), ("cpu/20260101T000000Z-2", 0), ("20260102", 1),
     ("cpu/20260101", 0), ("cpu-", 2)])
