@@ -26,7 +26,7 @@ from builder.diagnosis.matching import diagnose
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 OWNERS = FIXTURES / "field_failures.toml"
 FILES = (OWNERS, *(FIXTURES / f"{name}_failures.toml" for name in ("tracker", "blind", "upstream")))
-HEALTHY = sorted(map(str, (FIXTURES / "healthy_logs").glob("*.log")))
+HEALTHY = sorted(map(str, (FIXTURES / "healthy_logs").glob("*.log*")))
 EXCERPTS = FIXTURES / "healthy_excerpts.toml"
 
 

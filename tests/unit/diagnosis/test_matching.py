@@ -9,6 +9,7 @@ import tomli
 from server_logs import HEALTHY
 
 from builder.diagnosis.catalogue import load
+from builder.diagnosis.log_file import read_log
 from builder.diagnosis.matching import diagnose, harmless
 from builder.diagnosis.models import Catalogue
 from builder.diagnosis.versions import versions_in
@@ -154,10 +155,10 @@ def test_each_log_is_claimed_by_its_issues_alone(log: Path) -> None:
 def test_the_log_of_a_real_healthy_run_shows_nothing() -> None:
     assert any("Application startup complete" in line for line in REAL)
     assert diagnose(REAL, ISSUES) == ()
-    logs = sorted(FIXTURES.with_name("healthy_logs").glob("*.log"))
+    logs = sorted(FIXTURES.with_name("healthy_logs").glob("*.log*"))
     assert logs
     for log in logs:
-        assert diagnose(log.read_text(encoding="utf-8").splitlines(), ISSUES) == (), log
+        assert diagnose(read_log(str(log)).lines, ISSUES) == (), log
 
 
 @pytest.mark.parametrize("entry", POSTED, ids=lambda entry: entry["id"])
