@@ -18,7 +18,7 @@ from builder.bases.state import load_slim_recipe
 from builder.compile import bake, packages
 from builder.compile.failures import MEMORY, first_error
 from builder.compile.progress import Progress
-from builder.compile.result import FILES, LOG, Result, read_result
+from builder.compile.result import FILES, LOG, Result, read_lines, read_result
 from builder.compile.scripts import without_comments
 from builder.compile.toolchain import FORMAT, Material, layers
 from builder.compile.unpacking import Piece
@@ -209,8 +209,7 @@ class ContainerCompiler:
         lines: list[str] = []
         if log.is_file():
             shutil.copyfile(log, kept)
-            with kept.open(encoding="utf-8", errors="replace") as stream:
-                lines = stream.readlines()
+            lines = read_lines(kept)
         error = first_error(lines)
         title = f"{order.title} could not be compiled"
         if error is None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from builder.errors import EngineError
-from builder.limits import RECORD_BYTES, read_file
+from builder.errors import EngineError, VerdictError
+from builder.limits import LOG_BYTES, RECORD_BYTES, read_file
 from builder.model import Frozen
+from builder.text import one_line
 
 FILE, LOG, FILES = "result.json", "log.txt", "files"
+SHOWN = 300  # characters of what is wrong with a result
 
 
 class Made(Frozen):
@@ -69,9 +72,26 @@ class Result(Frozen):
 def read_result(folder: Path) -> Result:
     """Return the result in ``folder``; EngineError where the build left none that can be read."""
     path = folder / FILE
+    links = [item for item in folder.rglob("*") if item.is_symlink()]
+    if links:  # what they lead to on this machine would be taken for what was compiled
+        raise VerdictError("the build left a symbolic link", where=str(
+            links[0].relative_to(folder)), next_step="correct the build: it has to leave files")
     try:
         return Result.model_validate(json.loads(read_file(path, RECORD_BYTES, "result")))
-    except (OSError, ValueError, ValidationError) as error:
-        raise EngineError(f"the build ended without a result: {error}", where=str(path),
-                          next_step="check the engine's log, then run the same command again"
-                          ) from error
+    except (OSError, ValueError, ValidationError, RecursionError) as error:
+        raise EngineError(f"the build ended without a result: {one_line(str(error), SHOWN)}",
+                          where=str(path), next_step="check the engine's log, then run the same "
+                          "command again") from error
+
+
+def read_lines(log: Path) -> list[str]:
+    """Return the lines of a build's log; of a very long one those of both of its ends."""
+    half = LOG_BYTES // 2
+    with log.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        data = stream.read(half if size > LOG_BYTES else LOG_BYTES)
+        if size > LOG_BYTES:
+            stream.seek(-half, os.SEEK_END)
+            data += b"\n" + stream.read(half)
+    return data.decode("utf-8", "replace").splitlines()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from builder import labels as label
 from builder.engine.client import RemoteLayer
+from builder.errors import VerdictError, command
 from builder.promotion.contents import RemoteImage
 from builder.promotion.evidence import describe, gather
 from builder.promotion.verify import SBOM_TYPE
@@ -52,16 +53,21 @@ class Difference:
 def read_side(repository: Repository, image: RemoteImage) -> Side:
     """Read what is attached to an image; without a list of contents its labels must do."""
     digest = image.manifest.digest
-    documents = [data for artifact in repository.referrers(digest, SBOM_TYPE)
-                 if (data := repository.attached(artifact, digest))]
-    wheels, debs, patches = (_listed(documents[-1]) if documents
+    documents = {data for artifact in repository.referrers(digest, SBOM_TYPE)
+                 if (data := repository.attached(artifact, digest))}
+    listed = bool(documents)
+    if len(documents) > 1:  # as `sbom` does: nobody knows which of them is wrong
+        raise VerdictError(f"{len(documents)} lists of contents (SBOM) are attached, and they "
+                           "differ", where=f"{repository.name}@{digest}",
+                           next_step=f"see which one is wrong: {command('verify', 'CELL')}")
+    wheels, debs, patches = (_listed(documents.pop()) if documents
                              else (dict(image.versions), {}, ()))
     patched = {key.removeprefix(label.PATCHED): value for key, value in image.labels.items()
                if key.startswith(label.PATCHED)}
     records = tuple(f"{record.verdict}: {describe(record)}"
                     for record in gather(repository, digest).records)
     return Side(image, {**wheels, **{name: version for name, version in patched.items()
-                                     if name in wheels}}, debs, patches, records, bool(documents))
+                                     if name in wheels}}, debs, patches, records, listed)
 
 
 def compare(before: Side, after: Side) -> Difference:

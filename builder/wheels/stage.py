@@ -26,10 +26,12 @@ from builder.wheels.decision import Decision
 from builder.wheels.kept import Kept
 from builder.wheels.key import order_key
 from builder.wheels.native import NativePatches, compiled_files, native_patches
-from builder.wheels.order import Compiler, Order, Rebuilt
+from builder.wheels.order import WHOLE, Compiler, Order, Rebuilt
 from builder.wheels.policy import source_version
 from builder.wheels.recipe import Recipe
 from builder.wheels.sources import Archive, external_archives, fetch_files, source_archive
+
+SHOWN = 5  # files in a message
 
 
 class Origin(StrEnum):
@@ -107,6 +109,7 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     elif again:
         _compare(found[0], order, job, compiler, store)
     rebuilt, folder = found
+    _require_own_files(job, rebuilt, origin)
     record = record_of(order, rebuilt)
     wheel = kept.wheel_of(record, store)
     if wheel is None:
@@ -114,6 +117,23 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
         kept.keep_record(wheel.sha256, record)
     _share(registry, rebuilt, folder, wheel, record, store)
     return Outcome(job, wheel, rebuilt, origin)
+
+
+def _require_own_files(job: Job, rebuilt: Rebuilt, origin: Origin) -> None:
+    """Refuse files that the targets do not make: whoever may write to a registry names any.
+
+    Which files there are follows from the recipe, whatever stands beside them.
+    """
+    names = job.decision.targets
+    wanted = {(file, name) for name in names for file in job.recipe.targets[name].files}
+    given = {(file.path, file.target) for file in rebuilt.files}
+    whole = not names and [file.target for file in rebuilt.files] == [WHOLE]
+    if not whole and (not names or given != wanted):
+        strange = ", ".join(sorted(path for path, _ in given ^ wanted)[:SHOWN])
+        raise VerdictError(f"what {origin.value} has under this key is not what "
+                           f"{job.recipe.name}'s targets make: {strange}", where=job.key,
+                           next_step="remove the tag "
+                           f"compiled-{job.key[:12]}… from the registry, and compile again")
 
 
 def _order(job: Job, paths: Mapping[LockedWheel, Path], store: Store, jobs: int | None) -> Order:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.compile.result import read_result
-from builder.errors import EngineError
+from builder.compile.result import read_lines, read_result
+from builder.errors import EngineError, VerdictError
 
 
 def made(name: str, memory: int = 1) -> dict[str, object]:
@@ -34,3 +34,26 @@ def test_a_result_that_cannot_be_read_is_an_error_of_the_engine(tmp_path: Path, 
 def test_no_result_at_all(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="without a result"):
         read_result(tmp_path)
+
+
+def test_a_link_that_a_build_left_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    folder = tmp_path / "result"
+    (folder / "files").mkdir(parents=True)
+    (folder / "result.json").write_text('{"status": "complete"}')
+    assert read_result(folder).status == "complete"
+    (folder / "files" / "a.so").symlink_to(tmp_path / "theirs")
+    with pytest.raises(VerdictError, match="left a symbolic link") as caught:
+        read_result(folder)
+    assert caught.value.where == "files/a.so"
+
+
+def test_of_a_log_that_is_very_long_both_ends_are_read(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.write_text("first\n" + "x\n" * 1000 + "last\n")
+    assert len(read_lines(log)) == 1002
+    monkeypatch.setattr("builder.compile.result.LOG_BYTES", 100)
+    lines = read_lines(log)
+    assert (lines[0], lines[-1]) == ("first", "last")
+    assert sum(map(len, lines)) < 100

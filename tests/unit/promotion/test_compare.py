@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from builder import labels as label
+from builder.errors import VerdictError
 from builder.promotion.compare import changes, compare, read_side
 from builder.promotion.contents import read_remote
 from builder.promotion.evidence import attach_record
@@ -43,6 +46,9 @@ def test_without_a_list_the_labels_must_do() -> None:
     assert (side.wheels, side.listed) == ({"torch": "2.1+x"}, False)
     there.attach(image, SBOM_TYPE, b"no json", {}, "x")
     assert read_side(there, read_remote(there, image)).wheels == {}
+    there.attach(image, SBOM_TYPE, b"other", {}, "x")
+    with pytest.raises(VerdictError, match="2 lists of contents"):
+        read_side(there, read_remote(there, image))
 
 
 def test_only_what_differs_is_a_change() -> None:

@@ -27,6 +27,7 @@ from builder.locking.lock import Lock
 from builder.matrix.cells import Cell
 from builder.patches.status import Candidate
 from builder.store.content_store import Store
+from builder.wheels.artifact import push
 from builder.wheels.decision import decide
 from builder.wheels.stage import Job, Origin, Outcome, fetch_cell, job_for, provide, run_job
 
@@ -144,3 +145,24 @@ def test_the_compile_is_against_the_locked_torch(tmp_path: Path) -> None:
     assert (job.version, job.torch) == ("1.0", None)
     torch = make_lock(bench.cell, locked(bench.published).model_copy(update={"name": "torch"}))
     assert replace(job, lock=torch).torch == torch.wheels[0]
+
+
+@pytest.mark.parametrize("changed", [
+    {"path": "spam/__init__.py"}, {"target": "_other"}, {"target": ""}])
+def test_files_that_no_target_makes_are_not_taken_from_a_registry(
+        tmp_path: Path, changed: dict[str, str]) -> None:
+    """Whoever may write there could put any file of the wheel in the place of the published one."""
+    with serving() as server:
+        bench = Bench(tmp_path, f"{server.host}/team")
+        outcome = bench.run(bench.job())
+        forged = outcome.rebuilt.model_copy(update={"files": (
+            outcome.rebuilt.files[0].model_copy(update=changed),)})
+        folder = tmp_path / "forged" / forged.files[0].path
+        folder.parent.mkdir(parents=True)
+        folder.write_bytes((tmp_path / "store" / "compiled" / outcome.job.key / "files"
+                            / outcome.rebuilt.files[0].path).read_bytes())
+        push(bench.registry, forged, tmp_path / "forged", tmp_path / "journals")
+        other = bench.store("another machine")
+        with pytest.raises(VerdictError, match="is not what spam's targets make"):
+            bench.run(bench.job(), other)
+        assert not list((other.root / "wheels").glob("*/*+sy*"))
