@@ -31,6 +31,7 @@ CHECKS = (  # of workflows: their schema, what is unsafe, what would fail when i
 )
 CALLER = "SPARKYARD_CALLER_FOLDER"  # from ./nox, for the command line alone: tests have folders
 CALLED_FROM = os.environ.pop(CALLER, "")
+INTERRUPT_S = 120.0  # a command that is interrupted first ends what it has started
 CPU_IMAGE = "cpu-arm64" if platform.machine() in ("aarch64", "arm64") else "cpu"
 
 
@@ -57,12 +58,15 @@ def run(session: nox.Session, program: str, *arguments: str,
         session.run(str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "-q",
                     "--disable-pip-version-check", "-e", f"{ROOT}[dev]", external=True)
         STAMP.write_text(wanted, encoding="utf-8")
-    session.run(str(ENVIRONMENT / "bin" / program), *arguments, external=True, env=env)
+    # On Ctrl-C nox would kill it after half a second: what it started would go on, uncleaned.
+    session.run(str(ENVIRONMENT / "bin" / program), *arguments, external=True,
+                interrupt_timeout=INTERRUPT_S, terminate_timeout=INTERRUPT_S, env=env)
 
 
 def sparkyard(session: nox.Session, *arguments: str) -> None:
     """Run the command line of this checkout."""
-    run(session, "sparkyard", *arguments, env={CALLER: CALLED_FROM} if CALLED_FROM else None)
+    run(session, "sparkyard", *arguments, env={
+        "SPARKYARD_PARENT": str(os.getpid()), **({CALLER: CALLED_FROM} if CALLED_FROM else {})})
 
 
 def _verb(verb: str, help_text: str) -> Callable[[nox.Session], None]:

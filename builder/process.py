@@ -6,11 +6,10 @@ import io
 import os
 import selectors
 import shlex
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +18,14 @@ from builder import console
 from builder.errors import SparkyardError, UsageError
 from builder.errors import command as our_command
 from builder.limits import LINE_BYTES, MB, OUTPUT_BYTES, TooMuchError
+from builder.process_group import (
+    GRACE_S,
+    KILLED_WITHIN_S,
+    admit,
+    end_group,
+    kill_group,
+    of_this_thread,
+)
 
 OVERDUE = 124  # the status of a command that was ended because it took too long, as of timeout(1)
 _TAIL_CHARS = 4_000
@@ -63,32 +70,30 @@ def run(
     timeout: float | None = None,
     cwd: Path | None = None,
     limit: int = OUTPUT_BYTES,
+    terminal: bool = False,
 ) -> Result:
     """Run ``command`` (never through a shell), capture both streams, return the result.
 
     Raises CommandError when ``check`` and the status is not 0, with status ``OVERDUE`` after
     ``timeout`` seconds, and when a stream has more than ``limit`` bytes; UsageError when the
-    program is not installed.
+    program is not installed. With ``terminal`` it may ask something there, as sudo does, and it has
+    to end by itself what it starts.
     """
     words = tuple(str(word) for word in command)
     console.debug("$ " + shlex.join(words))
+    admit()
     try:
         child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged(env), cwd=cwd,
-            # A group of its own, so that a plugin which holds the pipes can be ended as well. Not
-            # without a time limit: such a program (sudo) may ask something on the terminal.
-            process_group=None if timeout is None else 0)
+            process_group=None if terminal else 0)
     except FileNotFoundError as error:
         raise _missing(words[0]) from error
-    try:
+    with _ended(child, GRACE_S, grouped=not terminal):
         exchange = _Exchange(child, stdin, limit, timeout)
         problem = exchange.complete()
-        if problem and timeout is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-    finally:
-        _end(child)
+        if problem and not terminal:
+            kill_group(child.pid)
     if problem:
         raise CommandError(Result(words, OVERDUE, exchange.text("stdout"), problem))
     result = Result(words, child.returncode, exchange.text("stdout"), exchange.text("stderr"))
@@ -200,23 +205,24 @@ def stream(
     env: Mapping[str, str] | None = None,
     stdin: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = subprocess.STDOUT,
+    grace: float = GRACE_S,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``command`` with its standard output as a pipe; it never outlives the block.
 
-    For long commands whose output is followed (server logs) or whose input is fed (bytecode).
+    For long commands whose output is followed (server logs) or whose input is fed (bytecode). One
+    that is asked to end is killed after ``grace`` seconds.
     """
     words = [str(word) for word in command]
     console.debug("$ " + shlex.join(words))
+    admit()
     try:
         child = subprocess.Popen(
-            words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=merged(env)
-        )
+            words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=merged(env),
+            process_group=0)
     except FileNotFoundError as error:
         raise _missing(words[0]) from error
-    try:
+    with _ended(child, grace):
         yield child
-    finally:
-        _end(child)
 
 
 def detach(command: Sequence[str | Path], log: Path) -> None:
@@ -235,21 +241,48 @@ def detach(command: Sequence[str | Path], log: Path) -> None:
         raise _missing(words[0]) from error
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Terminate, then kill, and reap ``child``."""
-    if child.poll() is None:
+@contextmanager
+def _ended(child: subprocess.Popen[bytes], grace: float, *, grouped: bool = True
+           ) -> Iterator[None]:
+    """Let ``child`` live as long as the block, with all that it started, and reap it.
+
+    One that is not ``grouped`` is ended alone.
+    """
+    cut_off = True
+    try:
+        with of_this_thread(child.pid) if grouped else nullcontext():
+            yield
+        cut_off = False
+    finally:
+        try:
+            if grouped and (cut_off or child.poll() is None):
+                end_group(child.pid, grace)
+            elif child.poll() is None:
+                _end_alone(child, grace)
+        finally:
+            _let_go(child)
+
+
+def _end_alone(child: subprocess.Popen[bytes], grace: float) -> None:
+    """Terminate, then kill; sudo, which is another user's, hears of the terminal itself."""
+    with suppress(PermissionError):
         child.terminate()
         try:
-            child.wait(timeout=10)
+            child.wait(timeout=grace)
         except subprocess.TimeoutExpired:
             child.kill()
+
+
+def _let_go(child: subprocess.Popen[bytes]) -> None:
+    """Close the pipes and reap; one that may not be killed is not waited for."""
     for pipe in (child.stdin, child.stdout, child.stderr):
         if pipe is not None:
             try:
                 pipe.close()
             except BrokenPipeError:
                 continue  # the child went first: nothing is left to flush to
-    child.wait()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(KILLED_WITHIN_S)
 
 
 def _missing(program: str) -> UsageError:

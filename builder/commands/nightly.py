@@ -27,12 +27,14 @@ from builder.nightly.cycle import KEPT, Cycle, Night, Ran, Runner
 from builder.nightly.issues import FolderIssues, GitHubIssues, Issues
 from builder.patches.load import load_series
 from builder.patches.stage import series_digest
+from builder.process_group import PARENT
 from builder.promotion.cell import check_keys, promotable, tags_of
 from builder.promotion.contents import read_remote
 from builder.promotion.signing import KEY_VARIABLE, signing_key
 from builder.workspace import Workspace, open_workspace
 
 FOLDER = "nightly"
+GRACE_S = 60.0  # a command that is asked to end removes its containers first
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -105,8 +107,8 @@ def runner(matrix: Path) -> Runner:
     def run(words: Sequence[str]) -> Ran:
         console.info(f"  {' '.join(words)}")
         kept: deque[str] = deque(maxlen=KEPT)
-        with process.stream([sys.executable, "-m", "builder", "--matrix", str(matrix), *words]
-                            ) as child:
+        with process.stream([sys.executable, "-m", "builder", "--matrix", str(matrix), *words],
+                            env={PARENT: str(os.getpid())}, grace=GRACE_S) as child:
             for line in process.lines(child):
                 console.info(f"    {line}")
                 kept.append(line)

@@ -45,6 +45,7 @@ from builder.engine.facts import (
 from builder.engine.leftovers import sweep
 from builder.engine.network import network
 from builder.errors import EngineError
+from builder.process_group import tied
 
 __all__ = ["BakeResult", "Container", "Engine", "EngineInfo", "ImageFacts", "RemoteLayer",
            "RunSpec", "sent_bytes"]
@@ -167,13 +168,14 @@ class Engine:
 
     def tag(self, reference: str, new: str) -> None:
         """Give a local image another name."""
-        with _explaining(f"tagging {new}", new):
-            self._whales(limits.ENGINE_CHANGE_S).image.tag(reference, new)
+        with _explaining(f"tagging {new}", new), self._whales(limits.ENGINE_CHANGE_S) as whales:
+            whales.image.tag(reference, new)
 
     def load(self, archive: Path) -> None:
         """Take an image in from an archive, under the name that is written in it."""
-        with _explaining(f"loading {archive.name}", str(archive)):
-            self._whales(limits.ENGINE_TRANSFER_S).image.load(archive, quiet=True)
+        with (_explaining(f"loading {archive.name}", str(archive)),
+              self._whales(limits.ENGINE_TRANSFER_S) as whales):
+            whales.image.load(archive, quiet=True)
 
     def remote_digest(self, reference: str) -> str | None:
         """Ask the registry for a manifest's digest; None where it has no such image."""
@@ -224,8 +226,9 @@ class Engine:
 
     def remove(self, reference: str) -> None:
         """Remove a local image's name, and the image when that was its last; silent if gone."""
-        with _explaining(f"removing the image {reference}", reference), suppress(NoSuchImage):
-            self._whales(limits.ENGINE_CHANGE_S).image.remove(reference, force=True)
+        with (_explaining(f"removing the image {reference}", reference), suppress(NoSuchImage),
+              self._whales(limits.ENGINE_CHANGE_S) as whales):
+            whales.image.remove(reference, force=True)
 
     # -- builds -------------------------------------------------------------------------------
 
@@ -244,8 +247,9 @@ class Engine:
         with tempfile.TemporaryDirectory(prefix="sparkyard-bake-") as folder:
             file, metadata = Path(folder, "bake.json"), Path(folder, "metadata.json")
             file.write_text(json.dumps(definition, indent=1), encoding="utf-8")
-            with _explaining(doing, "", tail):
-                for raw in self._whales(limits.ENGINE_TRANSFER_S).buildx.bake(
+            with (_explaining(doing, "", tail),
+                  self._whales(limits.ENGINE_TRANSFER_S) as whales):
+                for raw in whales.buildx.bake(
                         list(targets), builder=self.builder, files=[file], load=load, cache=cache,
                         progress="plain", metadata_file=metadata, stream_logs=True,
                         # Newer buildx asks before it reads outside the working folder; the
@@ -259,10 +263,14 @@ class Engine:
             text = metadata.read_text("utf-8") if metadata.is_file() else "{}"
         return BakeResult(time.monotonic() - started, sent, parsed(text, json.loads, doing))
 
-    def _whales(self, seconds: float) -> WhalesClient:
-        """Return python-on-whales for this engine; each of its calls ends after ``seconds``."""
-        limit = ["timeout", "--kill-after=10", f"{seconds:.0f}"]
-        return WhalesClient(client_call=[*limit, *self.docker.words], client_type="docker")
+    @contextmanager
+    def _whales(self, seconds: float) -> Iterator[WhalesClient]:
+        """Give python-on-whales for this engine; its calls end with the block, after ``seconds``.
+
+        It leaves what it started to itself where it is interrupted.
+        """
+        with tied(seconds) as words:
+            yield WhalesClient(client_call=[*words, *self.docker.words], client_type="docker")
 
     # -- containers ---------------------------------------------------------------------------
 

@@ -185,7 +185,8 @@ def _registry_program(cache: Path) -> str | None:
 def _root(words: Sequence[str], stdin: bytes | None = None) -> None:
     """Run a command as root: as it is for root, with sudo for others."""
     prefix = [] if os.geteuid() == 0 else ["sudo"]
-    process.run([*prefix, "env", "DEBIAN_FRONTEND=noninteractive", *words], stdin=stdin)
+    process.run([*prefix, "env", "DEBIAN_FRONTEND=noninteractive", *words], stdin=stdin,
+                terminal=True)
 
 
 def _write(path: str, text: str) -> None:

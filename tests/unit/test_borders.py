@@ -34,6 +34,7 @@ ORDER = (
     "limits",
     "removal",
     "console",
+    "process_group",
     "process",
     "config_file",
     "files",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,19 +62,39 @@ class Session:
         self.ran.append(" ".join(words))
 
 
-def test_a_command_learns_where_it_was_typed_and_other_programs_do_not(checkout: Path) -> None:
-    """The real nox leaves the folder in which ./nox was typed; paths begin there all the same."""
+def install(checkout: Path, **programs: str) -> None:
+    """Let ./nox find the real nox, and these scripts in the place of its environment's programs."""
     shutil.copy(ROOT / "nox", checkout)
-    for folder, name, text in (
-            (".venv", "nox", f'exec {sys.executable} -m nox "$@"'),
-            (".nox/sparkyard", "sparkyard", 'echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"'),
-            (".nox/sparkyard", "ruff", 'echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"')):
+    real = (".venv", "nox", f'exec {sys.executable} -m nox "$@"')
+    for folder, name, text in (real, *((".nox/sparkyard", *each) for each in programs.items())):
         program = checkout / folder / "bin" / name
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
     made_from = sys.version.encode() + (checkout / "pyproject.toml").read_bytes()
     (checkout / ".nox/sparkyard/made-from").write_text(hashlib.sha256(made_from).hexdigest())
+
+
+def test_a_command_that_is_interrupted_has_the_time_to_clean_up(checkout: Path) -> None:
+    """By itself nox kills it after half a second. It also learns whose death is its own."""
+    install(checkout, sparkyard="""
+trap 'sleep 2; echo "cleaned, of $SPARKYARD_PARENT" >cleaned; exit 130' INT
+echo ready
+sleep 60 & wait""")
+    with subprocess.Popen(["./nox", "-s", "build", "--", "cpu"], cwd=checkout, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        os.killpg(child.pid, signal.SIGINT)
+        child.communicate()
+    assert (checkout / "cleaned").read_text() == f"cleaned, of {child.pid}\n"
+
+
+def test_a_command_learns_where_it_was_typed_and_other_programs_do_not(checkout: Path) -> None:
+    """The real nox leaves the folder in which ./nox was typed; paths begin there all the same."""
+    install(checkout, sparkyard='echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"',
+            ruff='echo "<$*> of <${SPARKYARD_CALLER_FOLDER-unset}>"')
     typed_in = checkout / "deep" / "folder"
     typed_in.mkdir(parents=True)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from builder.cli import run
 from builder.engine.client import Engine, ImageFacts, RemoteLayer, sent_bytes
 from builder.errors import EngineError, NetworkError
+from builder.process_group import members
 from tests.unit.fake_docker import fake_docker
 
 ROOT = Path(__file__).parents[3]
@@ -119,6 +124,53 @@ def test_a_build_reports_its_lines_bytes_and_metadata(tmp_path: Path) -> None:
     lines: list[str] = []
     done = engine(tmp_path, body).bake({"target": {}}, ("image",), on_line=lines.append)
     assert (done.sent, done.metadata, len(lines)) == (1_600_000_000, {"image": 1}, 1)
+
+
+# Docker with a plugin: both go on for a minute, and the plugin hears of nothing but its group.
+PLUGGED = """import os, subprocess
+open({note!r}, "w").write(str(os.getpgid(0)))
+plugin = subprocess.Popen(["sleep", "60"])
+print("#1 building", file=sys.stderr, flush=True)
+plugin.wait()"""
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # whales'
+def test_a_build_that_is_interrupted_ends_with_its_plugin(tmp_path: Path) -> None:
+    note = tmp_path / "group"
+    there = engine(tmp_path, PLUGGED.format(note=str(note)))
+    with pytest.raises(KeyboardInterrupt):
+        there.bake({"target": {}}, ("image",), on_line=interrupted)
+    gc.collect()
+    assert members(int(note.read_text())) == []
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # whales'
+@pytest.mark.parametrize("verb", ["load", "tag", "remove", "push", "pull", "save", "inspect"])
+def test_each_docker_command_that_is_interrupted_ends_with_its_plugin(
+        tmp_path: Path, verb: str) -> None:
+    note = tmp_path / "group"
+    there = engine(tmp_path, PLUGGED.format(note=str(note)))
+    words = {"load": [tmp_path / "x"], "tag": ["r/x:y", "r/x:z"], "save": ["r/x:y", tmp_path / "x"]}
+    (tmp_path / "x").touch()
+
+    def once_begun() -> None:
+        while not (note.exists() and note.read_text()):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupted)
+    try:
+        threading.Thread(target=once_begun, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            getattr(there, verb)(*words.get(verb, ["r/x:y"]))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    gc.collect()
+    assert members(int(note.read_text())) == []
 
 
 @pytest.mark.parametrize(("line", "sent"), [
