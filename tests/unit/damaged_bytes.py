@@ -32,7 +32,8 @@ EDGES = (0, 1, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 32, 1 << 40, 1 << 63, 
 # Where a change is made: mostly in the first or last bytes, where formats have their headers.
 PLACES = st.one_of(*(st.integers(-size, size - 1) for size in (64, 512, 4096, 1 << 24)))
 WORD = re.compile(r'"[^"\n]*"|[\w.+-]+|[\[\]{}]')
-EDGE_WORDS = ("", '""', "-1", "0", "1e400", "nan", "-inf", "9" * 30, "9" * 5000, "1." + "9" * 5000,
+EDGE_WORDS = ("", '""', "-1", "0", "1e400", "nan", "-inf", "9" * 30, "9" * 5000,
+              f'"{"9" * 5000}"', '"1.0\\n--x"', "1." + "9" * 5000,
               "true", "null", "[]", "{}", "[[]]", "[" * 3000, "{\"a\":" * 3000, '"\\u0000"',
               '"../../x"', '"/"', '"$(id)"', '"a\\nb"', '"\x1b[2J"', '"\u202ex"', '"--evil"',
               '"' + "x" * 5000 + '"', "1979-05-27T07:32:00Z", "0x10", "'", "=", "\n[x]\n",
