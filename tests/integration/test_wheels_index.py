@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from builder.cli import run as sparkyard
 from builder.commands.wheels_build import build_cells
@@ -23,7 +24,7 @@ from tests.unit.compiled_extension import Gcc
 
 PIP = (sys.executable, "-m", "pip", "install", "--isolated", "--no-cache-dir",
        "--disable-pip-version-check", "--no-deps", "--require-hashes")
-UV = ("uv", "pip", "install", "--no-config", "--no-cache", "--no-deps", "--require-hashes",
+UV = (find_uv_bin(), "pip", "install", "--no-config", "--no-cache", "--no-deps", "--require-hashes",
       "--python", sys.executable)
 SHOW = "import spam._answer, spam._other; print(spam._answer.value(), spam._other.value())"
 
