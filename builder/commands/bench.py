@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from builder import console
 from builder.bench.benchy import text_sha256
 from builder.bench.client import BenchClient
-from builder.bench.grid import FULL, QUICK, Grid
+from builder.bench.grid import FULL, QUICK, Grid, fitting
 from builder.bench.run import BenchRequest, bench_image, conditions_unseen, measure_and_judge
 from builder.commands.option_types import (
     file_or_name,
+    folder_or_name,
     refuse_beside,
     user_path,
-    user_path_text,
+    whole_number,
 )
 from builder.commands.smoke import (
     local_image,
@@ -34,7 +33,8 @@ from builder.matrix.cells import Cell
 from builder.recipes.compatibility import check_pin
 from builder.recipes.load import load_recipe
 from builder.recipes.models import Recipe
-from builder.record.bench import Bench
+from builder.recipes.rules import command_line
+from builder.record.bench import MIN_RUNS, Bench
 from builder.record.find import record_path
 from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_record
@@ -48,7 +48,9 @@ from builder.workspace import Workspace, open_workspace
 
 # The tiny model answers prose with control tokens, which a parser would withhold.
 PLAIN = "tiny-gemma4-plain"
-GRID = ("pp", "tg", "depth", "concurrency")
+GRID = {"pp": (1, 10**6), "tg": (1, 10**5), "depth": (0, 10**6), "concurrency": (1, 1000)}
+MOST_RUNS = 1000
+TOKENIZER = "tokenizer.json"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,13 +68,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--hardware", default="", metavar="WORDS",
                         help="with --url: the hardware it runs on, shown as your statement")
     parser.add_argument("--quick", action="store_true", help="pp128, tg32, concurrency 1 and 2")
-    for name in GRID:
-        parser.add_argument(f"--{name}", type=int, nargs="+", metavar="N",
+    for name, span in GRID.items():
+        parser.add_argument(f"--{name}", type=whole_number(*span), nargs="+", metavar="N",
                             help=f"default: {' '.join(map(str, getattr(FULL, name)))}")
-    parser.add_argument("--runs", type=int, metavar="N",
+    parser.add_argument("--runs", type=whole_number(MIN_RUNS, MOST_RUNS), metavar="N",
                         help=f"runs of each point of the grid (default: {FULL.runs})")
-    parser.add_argument("--tokenizer", type=user_path_text, metavar="DIR",
-                        help="folder of the model's tokenizer.json")
+    parser.add_argument("--tokenizer", type=folder_or_name, metavar="DIR",
+                        help=f"folder of the model's {TOKENIZER}, or a repository of the hub")
     parser.add_argument("--text", type=user_path, metavar="FILE",
                         help="cut the prompts from this text")
     parser.add_argument("--baseline", type=file_or_name, metavar="RECORD",
@@ -107,16 +109,12 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def grid_of(options: argparse.Namespace) -> Grid:
-    """Return the grid that the options name; raises UsageError for impossible numbers."""
+    """Return the grid that the options name, each of its points once."""
     start = QUICK if options.quick else FULL
-    named = {name: tuple(value) for name in GRID if (value := getattr(options, name)) is not None}
-    if options.runs is not None:
-        named["runs"] = options.runs
-    try:
-        return Grid.model_validate({**start.model_dump(), **named})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(first["msg"], where=f"--{first['loc'][0]}") from error
+    named = {name: tuple(dict.fromkeys(value)) for name in GRID
+             if (value := getattr(options, name)) is not None}
+    runs = start.runs if options.runs is None else options.runs
+    return Grid.model_validate({**start.model_dump(), **named, "runs": runs})
 
 
 def baseline_of(path: Path) -> Bench:
@@ -137,11 +135,28 @@ def _request(options: argparse.Namespace, workspace: Workspace, recipe: Recipe,
                          next_step="leave the option out, or name a running server with --url")
     if options.url:
         refuse_beside(options, "--url", image="--image")
+    if options.tokenizer:
+        _check_tokenizer(options.tokenizer)
     own = str(workspace.root / recipe.model.path) if recipe.model.path else recipe.model.name
     return BenchRequest(
         grid_of(options), options.tokenizer or own, workspace.cache,
         _text(options.text) if options.text else None,
         baseline_of(baseline) if baseline else None, baseline.stem if baseline else "")
+
+
+def _check_tokenizer(name: str) -> None:
+    """Raise UsageError for a folder that cannot be one; the name of a repository may be right."""
+    path = Path(name)
+    problem = ""
+    if path.is_dir():
+        problem = "" if (path / TOKENIZER).is_file() else f"the folder has no {TOKENIZER}"
+    elif path.exists():
+        problem = "this is no folder"
+    elif path.is_absolute():
+        problem = "there is no such folder"
+    if problem:
+        raise UsageError(problem, where=f"--tokenizer {name}",
+                         next_step=f"name the folder that holds the model's {TOKENIZER}")
 
 
 def _text(path: Path) -> str:
@@ -166,6 +181,9 @@ def _measure_image(workspace: Workspace, cell: Cell, recipe: Recipe, request: Be
     """Measure an image: its server is started, watched and removed."""
     lock = load_for(cell, workspace.locks)
     check_pin(recipe, cell, lock)
+    length = command_line(recipe.serve).get("--max-model-len", "")
+    if length.isdecimal():
+        fitting(request.grid, int(length))  # an error now, and not after the boot
     engine = Engine.connect()
     reference = options.image or local_name(workspace.registry, cell)
     run = Run(workspace, engine, cell, lock, "bench", recipe,

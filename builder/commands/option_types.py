@@ -32,12 +32,20 @@ def user_path_text(text: str) -> str:
 
 def file_or_name(text: str) -> str:
     """Return the path of a file that the user means, else the text: it is the name of something."""
+    return _path_or_name(text, lambda path: path.exists() and not path.is_dir())
+
+
+def folder_or_name(text: str) -> str:
+    """Return the path of a folder that the user means, else the text: it is the name of one."""
+    return _path_or_name(text, Path.is_dir)
+
+
+def _path_or_name(text: str, is_there: Callable[[Path], bool]) -> str:
     path = user_path(text)
     try:
-        is_path = text.startswith(LOOKS_LIKE_A_PATH) or (path.exists() and not path.is_dir())
+        return str(path) if text.startswith(LOOKS_LIKE_A_PATH) or is_there(path) else text
     except (OSError, ValueError):  # too long for a file's name, or it holds a null character
-        is_path = False
-    return str(path) if is_path else text
+        return text
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:

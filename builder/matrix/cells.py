@@ -152,9 +152,20 @@ def select(cells: Sequence[Cell], patterns: Sequence[str],
         if not found:
             asked = "".join(f" --{axis} {value}" for axis, value in (axes or {}).items())
             raise UsageError(f'no cell matches "{pattern}"{asked}', where="command line",
-                             next_step=near(pattern, [cell.id for cell in cells]))
+                             next_step=_others(pattern, cells, axes or {}))
         chosen.update((cell.id, cell) for cell in found)
     return tuple(chosen.values())
+
+
+def _others(pattern: str, cells: Sequence[Cell], axes: Mapping[str, str]) -> str:
+    """Return the values that the axes of a known name have, else the cells that there are."""
+    named = [cell for cell in cells if fnmatchcase(cell.id, pattern)
+             or fnmatchcase(cell.image, pattern)]
+    if not named or not axes:
+        return near(pattern, [cell.id for cell in cells])
+    values = {axis: {cell.axes[axis] for cell in named if axis in cell.axes} for axis in axes}
+    known = [f"--{axis}: {', '.join(sorted(found))}" for axis, found in values.items()]
+    return f"{pattern} is there with {'; '.join(known)}"
 
 
 def near(pattern: str, ids: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from builder import cli
 from builder.bench import run as bench_run
+from builder.commands.bench import grid_of
 from builder.record.bench import Bench
 from builder.record.models import Record
 from builder.record.reader import image_passed, read_record
@@ -82,10 +84,12 @@ def test_the_record_goes_to_stdout_alone(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--runs", "1"], "--runs"),
-    (["--pp", "0"], "--pp"),
-    (["--concurrency", "-2"], "--concurrency"),
     (["--recipe", "nobody"], "no recipe"),
+    (["--pp", "8192", "--tg", "32"], "no point of the grid fits in the server's context of "),
+    (["--tokenizer", "/no/such/folder"], "there is no such folder"),
+    (["--tokenizer", "/tmp"], "the folder has no tokenizer.json"),
+    (["--tokenizer", "/dev/null"], "this is no folder"),
+    (["--base", "nope"], "cpu is there with --base: slim"),
     (["--hardware", "a Spark"], "looks at the hardware"),
     (["--text", "/no/such/file"], "--text"),
     (["--text", "/dev/null"], "must be a regular file"),
@@ -100,6 +104,23 @@ def test_what_cannot_be_is_refused_at_once(words: list[str], said: str,
                                            capsys: pytest.CaptureFixture[str]) -> None:
     assert bench(*words) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "span"), [
+    (["--runs", "1"], "2 to 1000"), (["--runs", "x"], "2 to 1000"), (["--pp", "0"], "1 to 1000000"),
+    (["--tg", "99999999"], "1 to 100000"), (["--depth", "-1"], "0 to 1000000"),
+    (["--concurrency", "100000"], "1 to 1000")])
+def test_a_number_that_cannot_be_is_refused_with_its_span(
+        words: list[str], span: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        bench(*words)
+    assert f"is not a whole number from {span}" in capsys.readouterr().err
+
+
+def test_a_point_that_is_named_twice_is_measured_once() -> None:
+    options = argparse.Namespace(quick=True, pp=[64, 64, 32], tg=None, depth=None, concurrency=None,
+                                 runs=None)
+    assert grid_of(options).pp == (64, 32)
 
 
 def test_nobody_at_the_address_is_said_and_leaves_no_record(

@@ -10,6 +10,7 @@ import pytest
 from builder import cli
 from builder.commands.option_types import (
     file_or_name,
+    folder_or_name,
     refuse_beside,
     user_path,
     user_path_text,
@@ -83,4 +84,6 @@ def test_what_may_be_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
     assert file_or_name("cpu") == "cpu", "a cell, and not the folder that is called so"
     assert file_or_name("./cpu") == str(tmp_path / "cpu")
     assert file_or_name("20260102") == "20260102"
+    assert folder_or_name("cpu") == str(tmp_path / "cpu")
+    assert folder_or_name("google/gemma") == "google/gemma", "a repository of the hub"
     assert file_or_name("x" * 5000) == "x" * 5000
