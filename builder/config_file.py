@@ -15,9 +15,11 @@ from typing import Any
 
 import tomli
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from builder.errors import ConfigError, Problem, UsageError
 from builder.limits import CONFIG_BYTES, read_file
+from builder.wording import explain
 
 Location = Sequence[str | int]
 LONGEST_NAME = 200  # a comparison costs the square of it
@@ -34,10 +36,20 @@ def read_toml(path: Path, *, what: str, next_step: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UsageError(f"there is no {what}", where=str(path), next_step=next_step) from error
     except RecursionError as error:
-        raise ConfigError(path.name, [Problem(path.name, "nested too deeply")]) from error
-    except (ValueError, OSError) as error:  # TOML's and UTF-8's errors are ValueErrors
-        raise ConfigError(path.name, [Problem(path.name, f"not readable as TOML: {error}")]
+        raise ConfigError(path.name, [Problem(path.name, "nested too deeply",
+                                              "write fewer brackets in each other")]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(path.name, [Problem(
+            path.name, f"not UTF-8 text: byte {error.start + 1} is {error.object[error.start]:#x}",
+            "save it as UTF-8")]) from error
+    except ValueError as error:
+        raise ConfigError(path.name, [Problem(path.name, f"not readable as TOML: {error}",
+                                              "correct it there; what follows is read after that")]
                           ) from error
+    except OSError as error:
+        raise ConfigError(path.name, [Problem(
+            path.name, f"cannot be read: {error.strerror}",
+            "check its permissions, and those of its folder")]) from error
 
 
 def shape_problems(model: type[BaseModel], raw: Any) -> list[Problem]:
@@ -48,8 +60,7 @@ def shape_problems(model: type[BaseModel], raw: Any) -> list[Problem]:
     try:
         model.model_validate(raw)
     except ValidationError as error:
-        return [_problem(model, item["type"], item["loc"], item["msg"])
-                for item in error.errors(include_url=False)]
+        return [_problem(model, item) for item in error.errors(include_url=False)]
     return []
 
 
@@ -68,12 +79,12 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"known here: {', '.join(sorted(known))}" if known else ""
 
 
-def _problem(model: type[BaseModel], kind: str, location: Location, message: str) -> Problem:
-    if kind == "extra_forbidden":
+def _problem(model: type[BaseModel], item: ErrorDetails) -> Problem:
+    location = item["loc"]
+    if item["type"] == "extra_forbidden":
         known = _keys_at(model, location[:-1])
         return Problem(dotted(location), "unknown key", suggestion(str(location[-1]), known))
-    said = "this key is missing" if kind == "missing" else message.removeprefix("Value error, ")
-    return Problem(dotted(location), said)
+    return Problem(dotted(location), *explain(item))
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> list[str]:

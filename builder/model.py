@@ -11,11 +11,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from builder import specifiers
+from builder.wording import WrongValueError
 
 _PATH = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 # registry:port/path, as https://github.com/distribution/reference has it
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
 REGISTRY = re.compile(f"{_HOST}(?:/{_PATH})*")
+HTTPS_STEP = 'write it like "https://wheels.example/simple"'
 NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session
 
 Platform = Literal["linux/amd64", "linux/arm64"]
@@ -26,24 +28,27 @@ def _requirement(text: str) -> str:
     try:
         requirement = Requirement(text.replace("{cuda}", "0"))
     except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is not a requirement: {error}") from error
+        raise WrongValueError(f"{text!r} is not a requirement: {error}",
+                              'write it like "numpy" or "numpy==2.2.*"') from error
     if requirement.url:
-        raise ValueError(f"{text!r} names an address; name a version, and the index in [indexes]")
+        raise WrongValueError(f"{text!r} names an address",
+                              "name a version, and the index in [indexes]")
     return text
 
 
 def _https(text: str) -> str:
     if not re.fullmatch(r"https://[!-~]+", text):
-        raise ValueError("must be an https:// address without spaces")
+        raise WrongValueError("must be an https:// address without spaces", HTTPS_STEP)
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises ValueError for one that is no number
     except ValueError as error:
-        raise ValueError(f"is not an address: {error}") from error
+        raise WrongValueError(f"is not an address: {error}", HTTPS_STEP) from error
     if not parts.hostname:
-        raise ValueError("is an address without a host")
+        raise WrongValueError("is an address without a host", HTTPS_STEP)
     if "@" in parts.netloc:
-        raise ValueError("must hold no user name or password; those belong into ~/.netrc")
+        raise WrongValueError("must hold no user name or password",
+                              "leave them out, and write them into ~/.netrc")
     return text
 
 
@@ -55,8 +60,9 @@ def registry(text: str) -> str:
     """
     host = text.partition("/")[0]
     if not (REGISTRY.fullmatch(text) and ("." in host or ":" in host or host == "localhost")):
-        raise ValueError(f"{text!r} is not a registry and name space, like "
-                         "registry.example:5000/team")
+        raise WrongValueError(f"{text!r} is not a registry and name space, like "
+                              "registry.example:5000/team", "write host, port and name space in "
+                              "this form, the name space in lower case")
     return text
 
 
@@ -65,7 +71,8 @@ def _image(text: str) -> str:
     repository, _, tag = name.rpartition(":") if ":" in name.rpartition("/")[2] else (name, "", "")
     if not (REGISTRY.fullmatch(repository) and re.fullmatch(r"(\w[\w.-]{0,127})?", tag)
             and re.fullmatch(r"(sha256:[0-9a-f]{64})?", digest)):
-        raise ValueError(f"{text!r} is not the name of an image, like nvidia/cuda:13.0.2")
+        raise WrongValueError(f"{text!r} is not the name of an image, like nvidia/cuda:13.0.2",
+                              "write it in this form, in lower case and without spaces")
     return text
 
 

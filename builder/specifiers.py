@@ -11,6 +11,8 @@ import re
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from builder.wording import WrongValueError
+
 OPERATOR = re.compile(r"[<>=!~]")
 ANY = "*"
 
@@ -25,7 +27,8 @@ def specifier(text: str) -> str:
             if part.operator != "===":
                 Version(part.version.removesuffix(".*"))
     except ValueError as error:  # no specifier, or a number of more digits than Python parses
-        raise ValueError(f"{text!r} is neither a version nor a version specifier") from error
+        raise WrongValueError(f"{text!r} is neither a version nor a version specifier",
+                              'write it like "0.20.2" or ">=0.20,<0.22"') from error
     return text
 
 

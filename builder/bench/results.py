@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from builder.bench.events import Request
 from builder.errors import VerdictError
 from builder.record.bench import MIN_RUNS, GridPoint, Metric, Series
+from builder.wording import first_violation
 
 # Metric -> llama-benchy's name where one request runs, and where several run side by side.
 NAMES: Mapping[Metric, tuple[str, str]] = {
@@ -67,9 +68,10 @@ def parse(raw: Any, requests: Mapping[GridPoint, Sequence[Request]]
     try:
         report = Report.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise VerdictError(f"llama-benchy's result cannot be used: {first['msg']}",
-                           where=".".join(map(str, first["loc"]))) from error
+        place, what = first_violation(error)
+        raise VerdictError(f"llama-benchy's result cannot be used: {what}", where=place,
+                           next_step="run it again with -v, which shows what llama-benchy says"
+                           ) from error
     series: list[Series] = []
     missing: list[str] = []
     for entry in report.benchmarks:
@@ -126,7 +128,7 @@ def _series(metric: Metric, entry: Entry, asked: Sequence[Request],
     try:
         return Series(metric=metric, point=entry.point, samples=samples)
     except ValidationError as error:
-        return error.errors()[0]["msg"].removeprefix("Value error, ")
+        return first_violation(error)[1]
 
 
 def _owners(metric: Metric, asked: Sequence[Request], *, per_run: bool) -> Iterator[int]:

@@ -26,6 +26,7 @@ from builder.model import (
     RequirementText,
     Specifier,
 )
+from builder.wording import WrongValueError, shown
 
 AXES = ("base", "torch", "vllm", "flashinfer", "transformers")
 VERSION_AXES = AXES[1:]
@@ -46,10 +47,14 @@ def as_names(raw: Any) -> Any:
 AUTO, PUBLISHED, SOURCE = "auto", "published", "source"
 
 
+PLACES_STEP = "write {vllm} or {torch} where the cell's version belongs, and nothing else in braces"
+
+
 def _one_word(policy: tuple[str, ...]) -> tuple[str, ...]:
     words = [word for word in policy if word in (AUTO, PUBLISHED, SOURCE)]
     if words and len(policy) > 1:
-        raise ValueError(f'"{words[0]}" stands alone, or name targets to rebuild')
+        raise WrongValueError(f'"{words[0]}" and other names do not go together',
+                              f'write "{words[0]}" alone, or name only targets to rebuild')
     return policy
 
 
@@ -57,12 +62,14 @@ def _index_address(text: str) -> str:
     try:
         places = [place for place in Formatter().parse(text) if place[1] is not None]
     except ValueError as error:
-        raise ValueError(f"not an address with places to fill: {error}") from error
+        raise WrongValueError(f"not an address with places to fill: {error}", PLACES_STEP
+                              ) from error
     unknown = sorted({str(field) for _, field, _, _ in places} - {"vllm", "torch"})
     if any(spec or conversion for _, _, spec, conversion in places):
-        raise ValueError("a place to fill is {vllm} or {torch}, without a format")
+        raise WrongValueError("a place to fill has a format", PLACES_STEP)
     if unknown:
-        raise ValueError(f"{{{unknown[0]}}} cannot be filled; {{vllm}} and {{torch}} can")
+        raise WrongValueError(f"{{{unknown[0]}}} cannot be filled; {{vllm}} and {{torch}} can",
+                              PLACES_STEP)
     return text
 
 
@@ -115,12 +122,28 @@ class AxisValue(Frozen):
         return self.name or specifiers.slug(self.spec)
 
 
-Axis = Annotated[tuple[AxisValue, ...], BeforeValidator(as_values), Field(min_length=1)]
-BaseAxis = Annotated[tuple[str, ...], BeforeValidator(as_names), Field(min_length=1)]
+def _readable_values(raw: Any) -> Any:
+    for item in raw if isinstance(raw, list | tuple) else [raw]:
+        if not isinstance(item, str | dict | AxisValue):
+            raise WrongValueError(f"{shown(item)} is no version", 'write it in quotes: "0.20.2" or '
+                                  '">=0.20,<0.22"; several in a list')
+    return as_values(raw)
+
+
+def _readable_names(raw: Any) -> Any:
+    for item in raw if isinstance(raw, list | tuple) else [raw]:
+        if not isinstance(item, str):
+            raise WrongValueError(f"{shown(item)} is no name", "write it in quotes; several in a "
+                                  "list")
+    return as_names(raw)
+
+
+Axis = Annotated[tuple[AxisValue, ...], BeforeValidator(_readable_values), Field(min_length=1)]
+BaseAxis = Annotated[tuple[str, ...], BeforeValidator(_readable_names), Field(min_length=1)]
 
 
 # "published", "auto", "source", or the targets to rebuild (wheels/<package>.toml).
-WheelPolicy = Annotated[tuple[str, ...], BeforeValidator(as_names), Field(min_length=1),
+WheelPolicy = Annotated[tuple[str, ...], BeforeValidator(_readable_names), Field(min_length=1),
                         AfterValidator(_one_word)]
 
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from builder import specifiers
 from builder.model import Frozen, Name, Specifier
+from builder.wording import WrongValueError
 
 COMMIT = r"^[0-9a-f]{40}$"
 REPOSITORY = r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$"
@@ -35,14 +36,16 @@ class Kind(StrEnum):
 
 def _range(text: str) -> str:
     if not RANGE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a range of two names with three dots, BASE...HEAD")
+        raise WrongValueError(f"{text!r} is not a range of two names with three dots",
+                              'write it like "v0.20.2...main"')
     return text
 
 
 def _inside(text: str) -> str:
     path = PurePosixPath(text)
     if path.is_absolute() or ".." in path.parts or "\\" in text or not path.name:
-        raise ValueError(f"{text!r} does not lie in the checkout")
+        raise WrongValueError(f"{text!r} does not lie in the checkout",
+                              "copy the file there, and write its path from the matrix's folder")
     return text
 
 
@@ -73,10 +76,14 @@ class Patch(Frozen):
     def _one_origin(self) -> Patch:
         named = [kind for kind in Kind if getattr(self, kind) is not None]
         if len(named) != 1:
-            raise ValueError("name one of pull, commit, compare and file")
+            raise WrongValueError("a patch has one origin, and here are "
+                                  f"{len(named) or 'none'}",
+                                  "name one of pull, commit, compare and file")
         if (self.repository is None) != (self.kind is Kind.FILE):
-            raise ValueError("a file has no repository" if self.repository else
-                             f"a {self.kind} needs the repository that it is in")
+            raise WrongValueError("a file has no repository" if self.repository else
+                                  f"a {self.kind} needs the repository that it is in",
+                                  "leave repository out" if self.repository else
+                                  'add repository = "OWNER/NAME"')
         return self
 
     @property

@@ -44,12 +44,16 @@ def wrong_references(raw: Table) -> Iterator[Problem]:
         for glob in _texts(_table(block).get("images")):
             if not any(fnmatchcase(name, glob) for name in images):
                 yield Problem(dotted(("blocked", number, "images")),
-                              f'no image matches "{glob}"', suggestion(glob, list(images)))
+                              f'no image matches "{glob}"', _near(glob, list(images)))
     for name, patch in _table(raw, "patches").items():
         for glob in _texts(_table(patch).get("images")):
             if not any(_may_name_a_cell(glob, image) for image in images):
                 yield Problem(dotted(("patches", name, "images")),
-                              f'no image matches "{glob}"', suggestion(glob, list(images)))
+                              f'no image matches "{glob}"', _near(glob, list(images)))
+
+
+def _near(word: str, known: list[str]) -> str:
+    return suggestion(word, known) or "the matrix has none; add it"
 
 
 def _wrong_snapshots(bases: Table, snapshots: Table) -> Iterator[Problem]:
@@ -57,7 +61,7 @@ def _wrong_snapshots(bases: Table, snapshots: Table) -> Iterator[Problem]:
         wanted = _table(base).get("snapshot")
         if isinstance(wanted, str) and wanted not in snapshots:
             yield Problem(dotted(("bases", name, "snapshot")), f'there is no snapshot "{wanted}"',
-                          suggestion(wanted, list(snapshots)))
+                          _near(wanted, list(snapshots)))
 
 
 def _too_many_cells(images: Table) -> Iterator[Problem]:
@@ -85,7 +89,7 @@ def _wrong_bases(here: tuple[str, ...], image: Table, bases: Table) -> Iterator[
 
 def _wrong_base(where: Place, base: str, image: Table, bases: Table) -> Iterator[Problem]:
     if base not in bases:
-        yield Problem(dotted(where), f'there is no base "{base}"', suggestion(base, list(bases)))
+        yield Problem(dotted(where), f'there is no base "{base}"', _near(base, list(bases)))
         return
     platforms = _texts(_table(bases, base).get("platforms"))
     platform = image.get("platform")
@@ -98,7 +102,7 @@ def _wrong_indexes(here: tuple[str, ...], image: Table, indexes: Table) -> Itera
     for index in _texts(image.get("indexes")):
         where = dotted((*here, "indexes"))
         if index not in indexes:
-            yield Problem(where, f'there is no index "{index}"', suggestion(index, list(indexes)))
+            yield Problem(where, f'there is no index "{index}"', _near(index, list(indexes)))
             continue
         for axis in _placeholders(_table(indexes, index).get("url")):
             specs = [str(item.get("spec")) for item in _values(image, axis) or ()]
@@ -131,8 +135,10 @@ def _impossible_ranges(here: tuple[str, ...], image: Table) -> Iterator[Problem]
 
 def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
     if (image.get("gpu") is None) != (image.get("cuda") is None):
+        lacking = "gpu" if image.get("gpu") is None else "cuda"
         yield Problem(dotted((*here, "cuda")),
-                      "gpu and cuda belong together: name both or neither")
+                      "gpu and cuda belong together: name both or neither",
+                      f"add {lacking}, or leave the other out")
     if image.get("lean") and image.get("gpu") is None:
         yield Problem(dotted((*here, "lean")), "a lean image leaves out what its GPU cannot run, "
                       "and no gpu is named", "name the gpu, or drop lean")
@@ -155,7 +161,7 @@ def _wrong_choices(here: tuple[str, ...], image: Table, bases: Table) -> Iterato
             slugs = _slugs(image, axis)
             if slugs is not None and wanted not in slugs:
                 yield Problem(dotted((*here, "exclude", number, axis)),
-                              f'the axis has no value "{wanted}"', suggestion(wanted, slugs))
+                              f'the axis has no value "{wanted}"', _near(wanted, slugs))
     for number, choice in enumerate(_list(image.get("include"))):
         for axis, wanted in _choice(choice):
             where: Place = (*here, "include", number, axis)
@@ -168,7 +174,8 @@ def _wrong_choices(here: tuple[str, ...], image: Table, bases: Table) -> Iterato
 def _wrong_value(where: Place, wanted: str) -> Iterator[Problem]:
     if not specifiers.is_specifier(wanted):
         yield Problem(dotted(where), f"{wanted!r} is neither a version nor a version specifier, "
-                      "nor the name of one of the axis' values")
+                      "nor the name of one of the axis' values",
+                      'write it like "0.20.2" or ">=0.20,<0.22"')
 
 
 def _wrong_promotion(here: Place, image: Table, common: Table) -> Iterator[Problem]:

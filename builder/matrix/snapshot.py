@@ -8,7 +8,9 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from builder.model import Frozen, Link
+from builder.wording import WrongValueError
 
+STEP = 'write it like "https://snapshot.debian.org/archive/{archive}/{time}"'
 PLACES = ("archive", "time")
 
 
@@ -17,11 +19,11 @@ def snapshot_address(text: str) -> str:
     try:
         places = [place for place in Formatter().parse(text) if place[1] is not None]
     except ValueError as error:
-        raise ValueError(f"not an address with places to fill: {error}") from error
+        raise WrongValueError(f"not an address with places to fill: {error}", STEP) from error
     if sorted({str(field) for _, field, _, _ in places}) != sorted(PLACES):
-        raise ValueError("must hold {archive} and {time}, and no other place to fill")
+        raise WrongValueError("must hold {archive} and {time}, and no other place to fill", STEP)
     if any(spec or conversion for _, _, spec, conversion in places):
-        raise ValueError("a place to fill is {archive} or {time}, without a format")
+        raise WrongValueError("a place to fill is {archive} or {time}, without a format", STEP)
     return text
 
 

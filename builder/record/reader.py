@@ -19,6 +19,7 @@ from builder.limits import RECORD_BYTES, read_file
 from builder.record.find import record_files
 from builder.record.models import COMPUTED, VERSION, Record, digest_of, place_of
 from builder.text import one_line
+from builder.wording import first_violation
 
 MAX_DEPTH = 64  # levels of nesting; llama-benchy's own JSON, the deepest part, has 6
 MAX_VALUES = 200_000  # in a whole document; a level 2 record has 1,000
@@ -64,9 +65,9 @@ def record_of(raw: Any, where: str) -> Record:
     try:
         record = Record.model_validate(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = one_line(".".join(map(str, first["loc"])), SHOWN)
-        raise UsageError(f"this record is damaged: {one_line(first['msg'], 4 * SHOWN)}",
+        where_in, what = first_violation(error)
+        place = one_line(where_in, SHOWN)
+        raise UsageError(f"this record is damaged: {one_line(what, 4 * SHOWN)}",
                          where=f"{where}: {place}" if place else where,
                          next_step=NEXT_STEP) from error
     _refuse_altered(raw, where)

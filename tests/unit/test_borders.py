@@ -28,6 +28,7 @@ MAY_USE_THE_NETWORK = re.compile(
 ORDER = (
     "errors",
     "labels",
+    "wording",
     "specifiers",
     "model",
     "text",

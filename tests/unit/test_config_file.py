@@ -35,11 +35,11 @@ def test_a_missing_file_and_a_broken_one_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no recipe") as missing:
         read_toml(path, what="recipe", next_step="do this")
     assert missing.value.next_step == "do this"
-    path.write_text("a = [")
-    with pytest.raises(ConfigError, match="not readable as TOML"):
+    path.write_text("a = = 1")
+    with pytest.raises(ConfigError, match=r"not readable as TOML.*line 1.*correct it there"):
         read_toml(path, what="recipe", next_step="")
     path.write_bytes(b"a = '\xff'")
-    with pytest.raises(ConfigError, match="not readable as TOML"):
+    with pytest.raises(ConfigError, match="not UTF-8 text: byte 6 is 0xff"):
         read_toml(path, what="recipe", next_step="")
 
 

@@ -55,7 +55,7 @@ def test_errors_of_shape_and_wrong_names_come_together() -> None:
     ({"exclude": [{"vllm": "0.2.2"}]}, "images.tf5.exclude.0.vllm", "no value \"0.2.2\""),
     ({"include": [{"base": "slin"}]}, "images.tf5.include.0.base", "perhaps you meant \"slim\""),
     ({"include": [{"vllm": "not one"}]}, "images.tf5.include.0.vllm", "neither a version"),
-    ({"base": []}, "images.tf5.base", "at least 1 item"),
+    ({"base": []}, "images.tf5.base", "must not be empty"),
 ])
 def test_choices_that_cannot_be_are_refused(change: dict[str, Any], key: str, said: str) -> None:
     raw = small()
