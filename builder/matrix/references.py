@@ -16,6 +16,7 @@ from typing import Any
 from builder import specifiers
 from builder.config_file import dotted, suggestion
 from builder.errors import Problem
+from builder.matrix.gpus import wrong_gpu
 from builder.matrix.models import AXES, MOST_CELLS, VERSION_AXES, as_names, as_values
 from builder.matrix.promotion import GPU_HARDWARE
 
@@ -139,6 +140,8 @@ def _wrong_axes(here: tuple[str, ...], image: Table) -> Iterator[Problem]:
         yield Problem(dotted((*here, "cuda")),
                       "gpu and cuda belong together: name both or neither",
                       f"add {lacking}, or leave the other out")
+    for key, what, step in wrong_gpu(image.get("gpu"), image.get("cuda")):
+        yield Problem(dotted((*here, key)), what, step)
     if image.get("lean") and image.get("gpu") is None:
         yield Problem(dotted((*here, "lean")), "a lean image leaves out what its GPU cannot run, "
                       "and no gpu is named", "name the gpu, or drop lean")
