@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -236,6 +236,51 @@ def test_killed_at_any_moment_the_next_run_finishes(engine: Engine, tmp_path: Pa
     assert run_in(engine, done.plan.name, "import vllm; print(vllm.WORD)").endswith("1.2")
     for layer in workspace.cache.joinpath("layers").glob("*.tar"):
         assert hashlib.sha256(layer.read_bytes()).hexdigest() == layer.stem
+
+
+NAP = "30719"  # seconds that nothing else on this machine sleeps
+
+
+def running(*words: str) -> set[int]:
+    """Return the processes whose command line has all these words, in containers too."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = path.read_bytes().decode("utf-8", "replace").split("\0")
+            if set(words) <= set(line):
+                found.add(int(path.parent.name))
+    return found
+
+
+def await_that(look: Callable[[], object], child: subprocess.Popen[str]) -> None:
+    for _ in range(1200):
+        if look():
+            return
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.1)
+    raise AssertionError("it did not come to it within two minutes")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_build_that_is_interrupted_leaves_nothing_at_work(
+        tmp_path: Path, number: signal.Signals) -> None:
+    """Docker buildx bake went on, and with it whatever the engine did for it."""
+    workspace = make_workspace(tmp_path / "w", weights=b"x")
+    template = workspace.root / "images/runtime/Dockerfile"
+    template.write_text(template.read_text().replace("EXPOSE", f"RUN sleep {NAP}\nEXPOSE"))
+    before = running("buildx", "bake")
+    child = sparkyard(workspace, "build", "probe")
+    await_that(lambda: running("sleep", NAP), child)
+    bakes = running("buildx", "bake") - before
+    assert len(bakes) >= 2, "timeout(1), docker and perhaps its plugin"
+    child.send_signal(number)
+    ended(child, 130)
+    assert running("buildx", "bake") & bakes == set()
+    for _ in range(200):  # the engine ends the step when its client is gone
+        if not running("sleep", NAP):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the engine still works for a build that nobody waits for")
 
 
 def sparkyard(workspace: Workspace, *words: str, **environment: str) -> subprocess.Popen[str]:
