@@ -142,12 +142,19 @@ def check_recipe(workspace: Workspace, recipe: Recipe, cell: Cell, lock: Lock, *
     findings = check(recipe, cell, lock, Vllms(Store(workspace.cache), [lock]))
     for finding in findings:
         console.warn(f"recipe check ({finding.check}): {finding.what}")
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    if errors and not force:
-        raise UsageError(
-            f"the recipe check found {errors} error{'' if errors == 1 else 's'} in {recipe.name}",
-            where=f"recipes/{recipe.name}.toml", next_step=f"{command('recipe', 'check')} "
-            f"{recipe.name} explains them; --force starts all the same")
+    wrong = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if not wrong or force:
+        return
+    unread = next((finding.missing for finding in wrong if finding.missing), None)
+    if unread and len(wrong) == 1:
+        raise UsageError(f"the recipe {recipe.name} could not be checked whole",
+                         where=f"recipes/{recipe.name}.toml",
+                         next_step=f"run {command(*unread)}; --force starts without the check")
+    explained = command("recipe", "check", recipe.name, "--cell", cell.id)
+    raise UsageError(
+        f"the recipe check found {len(wrong)} error{'' if len(wrong) == 1 else 's'} in "
+        f"{recipe.name}", where=f"recipes/{recipe.name}.toml",
+        next_step=f"{explained} explains; --force starts all the same")
 
 
 def find_image(workspace: Workspace, engine: Engine, cell: Cell, lock: Lock, asked_for: str | None

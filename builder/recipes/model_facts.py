@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from builder.config_file import read_toml, shape_problems
-from builder.errors import ConfigError, Problem, UsageError, command
+from builder.errors import ConfigError, Problem, UsageError
 from builder.limits import CONFIG_BYTES, WEIGHT_HEADER_BYTES, read_file
 from builder.model import Frozen, Link
 from builder.recipes.entry import Date, Entry, Line
@@ -187,8 +187,8 @@ def folder_facts(folder: Path, source: str) -> ModelFacts:
                           shape=shape_from(config))
     except UNREADABLE as error:
         raise UsageError(f"the checkpoint cannot be read: {one_line(str(error), SHOWN)}",
-                         where=str(folder), next_step=f"check it with {command('smoke')}"
-                         ) from error
+                         where=str(folder), next_step="name a folder that holds a whole "
+                         "checkpoint") from error
 
 
 def tensor_bytes(path: Path) -> int:

@@ -56,5 +56,7 @@ def check_file(file: Path) -> None:
 
 
 def _refused(file: Path, what: str) -> UsageError:
-    return UsageError(what, where=f"--api-key-file {file}", next_step="make one: "
-                      f"(umask 077; openssl rand -hex 32 > {shlex.quote(str(file))})")
+    there = os.access(file, os.F_OK)  # no command is shown that would replace the user's own file
+    return UsageError(what, where=f"--api-key-file {file}", next_step=(
+        "name a file with one line, the key; a new one: " if there else "make one: ")
+        + f"(umask 077; openssl rand -hex 32 > {'key' if there else shlex.quote(str(file))})")

@@ -111,6 +111,25 @@ def test_errors_of_the_recipe_check_refuse_a_start_unless_told(
     check_recipe(here, TINY, cell, lock, force=False)
 
 
+def test_what_the_check_could_not_read_is_named_with_the_command_that_fetches_it(
+        tmp_path: Path) -> None:
+    cell, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
+    with pytest.raises(UsageError, match="could not be checked whole") as caught:
+        check_recipe(replace(WORKSPACE, cache=tmp_path), TINY, cell, lock, force=False)
+    assert caught.value.next_step.startswith("run `./nox -s fetch -- cpu`; ")
+
+
+def test_a_recipe_with_errors_of_its_own_gets_the_check_of_its_cell(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, lock = locked_cell(WORKSPACE, TINY, "cpu", "linux/amd64")
+    bad = Finding(check="flag", severity=Severity.ERROR, what="no flag --x")
+    monkeypatch.setattr(serve_options, "check", lambda *_: [bad])
+    with pytest.raises(UsageError) as caught:
+        check_recipe(WORKSPACE, TINY, cell, lock, force=False)
+    assert caught.value.next_step.startswith(
+        "`./nox -s recipe -- check tiny-gemma4 --cell cpu` explains")
+
+
 class Images:
     """An engine that knows images by name and has a platform."""
 

@@ -46,14 +46,15 @@ def test_what_cannot_be_a_key_is_refused_before_any_start(tmp_path: Path, text: 
     file.write_text(text)
     with pytest.raises(UsageError) as error:
         read_key(file)
-    assert "openssl rand" in error.value.next_step
+    assert "openssl rand -hex 32 > key)" in error.value.next_step, "not over the user's own file"
     assert KEY not in str(error.value.what)
 
 
 def test_a_missing_file_and_one_that_others_can_read(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read") as error:
         read_key(tmp_path / "none")
+    assert f"openssl rand -hex 32 > {tmp_path}/none)" in error.value.next_step
     file = tmp_path / "key"
     file.write_text(KEY)
     file.chmod(0o644)
