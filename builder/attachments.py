@@ -19,6 +19,7 @@ from builder.locking.lock import Lock, load_for, render
 from builder.matrix.cells import Cell
 from builder.promotion.evidence import attach_record, is_about, sign_record
 from builder.promotion.retention import note_pushed
+from builder.promotion.signing import IDENTITY
 from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.provenance import make_provenance
 from builder.record.models import Record, now, records_folder
@@ -46,7 +47,7 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
                labels: Mapping[str, str], key: Path | None = None) -> Attached:
     """Attach everything that this machine knows of an image to its manifest in the registry.
 
-    With ``key``, a private key of cosign, the records are signed.
+    With ``key``, a private key of cosign, the records are signed; an identity signs images alone.
 
     Lock, contents and findings need the lock that the image was built from; where this checkout
     has another one by now, they are left out, and the answer says so.
@@ -55,7 +56,7 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     records = own_records(workspace, manifest)
     for record in records:
         artifact = attach_record(repository, manifest, record)
-        if key:
+        if key and key != IDENTITY:
             sign_record(repository, artifact, record, key)
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):

@@ -16,7 +16,7 @@ from pathlib import Path
 from builder import console, process
 from builder import labels as label
 from builder.bases.state import read_bases
-from builder.commands.option_types import user_path
+from builder.commands.option_types import key_or_identity
 from builder.errors import SparkyardError
 from builder.image import plan_image
 from builder.locking.lock import load_for
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         "by gh (default: %(default)s)")
     parser.add_argument("--keep-bases", action="store_true",
                         help="do not renew the locks of bases (without root they are kept anyway)")
-    parser.add_argument("--sign", type=user_path, metavar="KEY",
+    parser.add_argument("--sign", type=key_or_identity, metavar="KEY",
                         help="sign what is pushed with this private key of cosign (default: "
                         f"{KEY_VARIABLE}, where it is set)")
     parser.add_argument("--json", action="store_true",

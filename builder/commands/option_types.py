@@ -12,6 +12,7 @@ from pathlib import Path
 
 from builder.errors import UsageError
 from builder.files import CALLER
+from builder.promotion.signing import IDENTITY
 
 DIGITS = 9  # of a number on the command line; none of ours is as large
 LOOKS_LIKE_A_PATH = ("/", "./", "../", "~")
@@ -23,6 +24,11 @@ def user_path(text: str) -> Path:
     if not folder or text == "-" or Path(folder).absolute() == Path.cwd():
         return Path(text)
     return Path(folder) / text
+
+
+def key_or_identity(text: str) -> Path:
+    """Return the key that the user means; ``identity`` is a word in its place, and no file."""
+    return IDENTITY if text == str(IDENTITY) else user_path(text)
 
 
 def user_path_text(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from builder import console
 from builder.attachments import Attached, attach_all
-from builder.commands.option_types import user_path
+from builder.commands.option_types import key_or_identity
 from builder.direct_push import DirectPush
 from builder.engine.client import Engine, ImageFacts
 from builder.errors import EngineError, NetworkError, UsageError, command
@@ -56,9 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         "compressed once, resumable, the same digests from any machine")
     parser.add_argument("--compression", choices=[method.value for method in Compression],
                         help="how --direct compresses (default: zstd; gzip for engines before 23)")
-    parser.add_argument("--sign", type=user_path, metavar="KEY",
-                        help="also sign the image and its records with this private key of cosign "
-                        f"(default: {KEY_VARIABLE}, where it is set)")
+    parser.add_argument("--sign", type=key_or_identity, metavar="KEY",
+                        help="also sign the image and its records with this private key of cosign; "
+                        "'identity': the image alone, by who you are to Sigstore (default: "
+                        f"{KEY_VARIABLE}, where it is set)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)

@@ -16,6 +16,7 @@ from builder.errors import UsageError
 from builder.matrix.cells import Cell, near
 from builder.promotion.cell import NAMING, CellTags, find_image, tags_of
 from builder.promotion.contents import read_remote
+from builder.promotion.identity import identity_problem, signer_of
 from builder.promotion.signing import require_key, signature_problem
 from builder.promotion.verify import Finding, verify_image
 from builder.registry.reference import is_digest, is_tag
@@ -32,6 +33,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("image", metavar="REF", help="a cell, or CELL:TAG, or CELL@sha256:…")
     parser.add_argument("--key", type=user_path, metavar="FILE",
                         help="cosign's public key that must have signed the image")
+    parser.add_argument("--identity", metavar="NAME",
+                        help="who must have signed the image, as the certificate names it")
+    parser.add_argument("--issuer", metavar="URL", help="who vouches for the identity")
+    parser.add_argument("--roots", type=user_path, metavar="FILE",
+                        help="root certificates of your own authority, in the place of Sigstore's")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON document on standard output")
     parser.set_defaults(execute=execute)
@@ -41,6 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     """Verify one image; the exit code is 1 where anything is wrong."""
     if options.key:
         require_key(options.key, "--key")
+    signer = signer_of(options.identity, options.issuer, options.roots)
     workspace = open_workspace(options.matrix, make_cache=False)
     tags, name = named_image(workspace, options.image)
     manifest = find_image(tags, name)
@@ -50,6 +57,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.key:
         findings.append(Finding("signature", signature_problem(
             tags.repository, manifest.digest, options.key), seen=f"signed by {options.key.name}"))
+    if signer:
+        findings.append(Finding("identity", identity_problem(
+            tags.repository, manifest.digest, signer), seen=f"signed by {signer.name}"))
     cell = image.labels.get(label.CELL)
     if cell != tags.cell:
         findings.append(Finding("cell", f"the image is one of {cell or 'no cell'}"))

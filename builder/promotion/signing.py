@@ -1,8 +1,9 @@
 """Signatures of images and records by the user's own cosign, with a key pair on this machine.
 
-No transparency log and no online identity is asked for: what is offline stays offline. cosign takes
-the password of the key from COSIGN_PASSWORD or the terminal. What is signed of a record is its
-digest, the text ``sha256:…`` that stands in it, so plain cosign can sign and verify it too.
+With a key no transparency log is asked for: what is offline stays offline. ``identity`` in its
+place lets cosign ask Sigstore who the caller is. cosign takes the password of the key from
+COSIGN_PASSWORD or the terminal. What is signed of a record is its digest, the text ``sha256:…``
+that stands in it, so plain cosign can sign and verify it too.
 """
 
 from __future__ import annotations
@@ -24,18 +25,22 @@ COSIGN_S = 300.0
 SHOWN = 300  # characters of what cosign says
 TRIAL = "sparkyard looks whether this key signs\n"
 KEY_VARIABLE = "SPARKYARD_SIGN_KEY"
+IDENTITY = Path("identity")  # in a key's place
 
 
 def signing_key(asked: Path | None) -> Path | None:
     """Return the private key that signs what is pushed: the one asked for, else the environment's.
 
     Raises UsageError where it or cosign is missing, or where it does not sign a trial: it is a
-    public key, or its password is wrong. So nothing is pushed before that is known.
+    public key, or its password is wrong. So nothing is pushed before that is known. An identity
+    signs no trial, which would stand in a public log.
     """
     named = os.environ.get(KEY_VARIABLE)
     key = asked or (Path(named) if named else None)
-    if key is not None:
-        option = "--sign" if asked else KEY_VARIABLE
+    option = "--sign" if asked else KEY_VARIABLE
+    if key == IDENTITY:
+        require_cosign(f"{option} {key}")
+    elif key is not None:
         require_key(key, option)
         try:
             sign_text(TRIAL, key)
@@ -48,22 +53,31 @@ def signing_key(asked: Path | None) -> Path | None:
 def require_key(key: Path, option: str) -> None:
     """Raise UsageError where a key or cosign is not there; call it before long work."""
     _refuse_missing(key, option)
+    require_cosign(f"{option} {key}")
+
+
+def require_cosign(where: str) -> None:
+    """Raise UsageError where cosign is not installed."""
     if not shutil.which("cosign"):
         raise UsageError("the program cosign is not installed: it makes and checks signatures",
-                         where=f"{option} {key}", next_step="install it (Debian has it from trixie "
-                         "on), or leave the key out")
+                         where=where, next_step="install it (Debian has it from trixie on), or "
+                         "leave the key out")
 
 
 def sign(repository: Repository, digest: str, key: Path) -> None:
     """Sign a manifest, and put the signature beside it; raises NetworkError, UsageError."""
-    _refuse_missing(key)
+    if key == IDENTITY:
+        by, step = [], "can this machine reach Sigstore, and who is it there?"
+    else:
+        _refuse_missing(key)
+        by = ["--key", str(key), "--tlog-upload=false"]
+        step = "is this the private key, and is its password in COSIGN_PASSWORD?"
     try:
-        process.run(["cosign", "sign", "--key", key, "--tlog-upload=false", "--yes",
-                     f"{repository.name}@{digest}"], timeout=COSIGN_S)
+        process.run(["cosign", "sign", *by, "--yes", f"{repository.name}@{digest}"],
+                    timeout=COSIGN_S)
     except CommandError as error:
-        raise NetworkError(f"cosign did not sign: {_said(error)}", where=f"{repository.name}@"
-                           f"{digest}", next_step="is this the private key, and is its password in "
-                           "COSIGN_PASSWORD?") from error
+        raise NetworkError(f"cosign did not sign: {said(error.result.stderr)}",
+                           where=f"{repository.name}@{digest}", next_step=step) from error
 
 
 def signature_problem(repository: Repository, digest: str, key: Path) -> str:
@@ -73,7 +87,7 @@ def signature_problem(repository: Repository, digest: str, key: Path) -> str:
                         f"{repository.name}@{digest}"], check=False, timeout=COSIGN_S)
     if done.returncode == 0:
         return ""
-    return f"no signature is by {key.name}: {one_line(_first(done.stderr), SHOWN)}"
+    return f"no signature is by {key.name}: {said(done.stderr)}"
 
 
 def sign_text(text: str, key: Path) -> str:
@@ -83,7 +97,7 @@ def sign_text(text: str, key: Path) -> str:
         return process.run(["cosign", "sign-blob", "--key", key, "--tlog-upload=false", "--yes",
                             "-"], stdin=text.encode(), timeout=COSIGN_S).stdout.strip()
     except CommandError as error:
-        raise NetworkError(f"cosign did not sign: {_said(error)}", where=str(key),
+        raise NetworkError(f"cosign did not sign: {said(error.result.stderr)}", where=str(key),
                            next_step="is this the private key, and is its password in "
                            "COSIGN_PASSWORD?") from error
 
@@ -102,13 +116,11 @@ def is_signed(text: str, signature: str, key: Path) -> bool:
     return done.returncode == 0
 
 
-def _first(text: str) -> str:
-    return next((line for line in text.splitlines() if line.startswith("Error:")),
-                text.strip() or "cosign said nothing")
-
-
-def _said(error: CommandError) -> str:
-    return one_line(_first(error.result.stderr), SHOWN)
+def said(errors: str) -> str:
+    """Return what cosign says went wrong, in a line."""
+    first = next((line for line in errors.splitlines() if line.startswith("Error:")),
+                 errors.strip() or "cosign said nothing")
+    return one_line(first, SHOWN)
 
 
 def _refuse_missing(key: Path, option: str = "") -> None:

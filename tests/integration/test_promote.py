@@ -366,6 +366,45 @@ def test_a_wrong_signer_is_named(shop: Shop, tmp_path: Path, monkeypatch: pytest
     assert "no signature is by other.pub" in capsys.readouterr().out
 
 
+LEAF = """basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = codeSigning
+subjectAltName = email:night@sparkyard.example
+1.3.6.1.4.1.57264.1.1 = DER:{issuer}
+"""
+
+
+def certified(folder: Path, issuer: str) -> None:
+    """Make an authority, ``root.pem``, and a certificate of it, ``leaf.pem`` and ``leaf.key``."""
+    (folder / "leaf.cnf").write_text(LEAF.format(issuer=issuer.encode().hex()))
+    for words in (["cosign", "generate-key-pair", "--output-key-prefix", "leaf"],
+                  ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                   "ec_paramgen_curve:P-256", "-nodes", "-keyout", "root.key", "-out", "root.pem",
+                   "-days", "9", "-subj", "/CN=root"],
+                  ["openssl", "x509", "-new", "-force_pubkey", "leaf.pub", "-subj", "/CN=leaf",
+                   "-CA", "root.pem", "-CAkey", "root.key", "-days", "9", "-extfile", "leaf.cnf",
+                   "-out", "leaf.pem"]):
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.usefixtures("tools")
+def test_an_identity_that_an_authority_vouches_for_is_verified(
+        shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    image, issuer = shop.ship("1.0"), "https://token.example"
+    monkeypatch.setenv("COSIGN_PASSWORD", "test")
+    certified(tmp_path, issuer)
+    subprocess.run(["cosign", "sign", "--yes", "--tlog-upload=false", "--key", "leaf.key",
+                    "--certificate", "leaf.pem", "--certificate-chain", "root.pem",
+                    f"{shop.repository.name}@{image.digest}"], cwd=tmp_path, check=True,
+                   capture_output=True)
+    words = ["verify", "probe:probe-1.0", "--issuer", issuer, "--roots", str(tmp_path / "root.pem")]
+    assert shop.run(*words, "--identity", "night@sparkyard.example") == 0
+    assert "good   identity  signed by night@sparkyard.example" in capsys.readouterr().out
+    assert shop.run(*words, "--identity", "other@sparkyard.example") == 1
+    assert "no signature is by other@sparkyard.example" in capsys.readouterr().out
+
+
 KEYS = """[images.probe.promote]
 level = "2"
 hardware = ["cpu"]

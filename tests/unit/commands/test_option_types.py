@@ -11,6 +11,7 @@ from builder import cli
 from builder.commands.option_types import (
     file_or_name,
     folder_or_name,
+    key_or_identity,
     refuse_beside,
     user_path,
     user_path_text,
@@ -32,6 +33,14 @@ def test_a_number_in_its_span_is_read(text: str, number: int) -> None:
 def test_anything_else_is_refused_with_the_span(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number from 0 to 90"):
         whole_number(0, 90)(text)
+
+
+def test_an_identity_is_a_word_wherever_the_command_was_typed(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CALLER, str(tmp_path))
+    assert key_or_identity("identity") == Path("identity")
+    assert key_or_identity("cosign.key") == tmp_path / "cosign.key"
+    assert key_or_identity("./identity") == tmp_path / "identity"
 
 
 @pytest.mark.parametrize("words", [
