@@ -30,7 +30,7 @@ from rich.progress import (
 )
 
 from builder.errors import ConfigError, SparkyardError
-from builder.text import is_unseen, redact, visible
+from builder.text import is_unseen, redact, unbroken, visible
 
 
 class ReaderGoneError(Exception):
@@ -79,7 +79,7 @@ def info(message: str) -> None:
 
 def warn(message: str) -> None:
     """Write one line that the user should not miss."""
-    ERR.print(clean(f"warning: {message}"), style="yellow", markup=False)
+    ERR.print(clean(_below(f"warning: {message}")), style="yellow", markup=False)
 
 
 def document(value: Any) -> None:
@@ -123,15 +123,23 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
 
 def show_error(error: SparkyardError) -> None:
     """Print one error: what, where, what to do next."""
-    ERR.print(clean(f"error: {error.what}"), style="bold red", markup=False)
+    ERR.print(clean(_below(f"error: {error.what}")), style="bold red", markup=False)
     if isinstance(error, ConfigError):
         for problem in error.problems:
             hint = f"  -> {problem.next_step}" if problem.next_step else ""
-            ERR.print(clean(f"  {problem.where}: {problem.what}{hint}"), markup=False)
+            ERR.print(clean(f"  {unbroken(f'{problem.where}: {problem.what}{hint}')}"),
+                      markup=False)
     elif error.where:
-        ERR.print(clean(f"  where: {error.where}"), markup=False)
+        ERR.print(clean(f"  where: {unbroken(error.where)}"), markup=False)
     if error.next_step:
-        ERR.print(clean(f"  next:  {error.next_step}"), markup=False)
+        ERR.print(clean(f"  next:  {unbroken(error.next_step)}"), markup=False)
+
+
+def _below(text: str) -> str:
+    """Indent every line but the first: none of a foreign text stands where ours begin."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(line if line[:1].isspace() or not line else f"  {line}"
+                               for line in rest)])
 
 
 def flush() -> None:

@@ -25,6 +25,7 @@ SET_VARIABLE = re.compile(r"""\b([A-Z][A-Z0-9_]*(?:TOKEN|PASSWORD|PASSWD|SECRET|
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
 BINARY_SHARE = 0.1  # of characters that no text has
+LINE_ENDS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 UNSEEN = {"Cc", "Cf", "Cs", "Cn"}  # control, format (direction changes), surrogate, unassigned
 
 
@@ -63,6 +64,12 @@ def redact(text: str, environ: Mapping[str, str] = os.environ) -> str:
     for value in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
         shown = shown.replace(value, "***")
     return shown
+
+
+def unbroken(text: str) -> str:
+    r"""Return ``text`` with its line ends written out as ``\n``: a name of two lines stays one."""
+    return "".join(char.encode("unicode_escape").decode("ascii") if char in LINE_ENDS else char
+                   for char in text) if not LINE_ENDS.isdisjoint(text) else text
 
 
 def one_line(text: str, limit: int) -> str:

@@ -26,6 +26,9 @@ from builder.workspace import Workspace, open_workspace
 SHOWN = 100  # characters of a name that is none
 
 
+INDENT = " " * 19  # of the lines below a finding's first
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the sub-command."""
     parser = subparsers.add_parser("verify", help="check an image in a registry",
@@ -89,7 +92,9 @@ def show(image: str, findings: Sequence[Finding]) -> None:
     """Print a line a finding; what is wrong stands in full."""
     for finding in findings:
         verdict = "WRONG" if finding.problem else "good"
-        console.out(f"{verdict:6} {finding.subject:9} {finding.problem or finding.seen}")
+        first, *rest = (finding.problem or finding.seen).split("\n")
+        console.out("\n".join([f"{verdict:6} {finding.subject:9} {first}",
+                               *(f"{INDENT}{line.strip()}" for line in rest)]))
     wrong = sum(bool(finding.problem) for finding in findings)
     console.out(f"{'FAILED' if wrong else 'PASSED'}: {image}, {wrong} wrong of {len(findings)}")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from builder.text import unbroken
+
 
 class Severity(StrEnum):
     """``ERROR`` stops a build, ``WARNING`` needs a look, ``NOTE`` explains. The worst is first."""
@@ -106,6 +108,11 @@ class Finding:
     expected: str = ""
     found: str = ""
     affected: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep the sentences in one line each: a file of a wheel may be called by two lines."""
+        for name in ("what", "next_step"):
+            object.__setattr__(self, name, unbroken(getattr(self, name)))
 
     def __str__(self) -> str:
         """Return one line: the code, the sentence, what to do."""

@@ -19,6 +19,7 @@ from builder.promotion.signing import SIGNATURE_TYPE, is_signed, sign_text
 from builder.record.models import Record
 from builder.record.reader import parse_json, record_of
 from builder.registry.repository import Manifest, Repository
+from builder.text import unbroken
 
 RECORD_TYPE = "application/vnd.sparkyard.record.v3+json"
 ATTACHED_NOTES = ("cell", "level", "recipe", "where", "verdict", "started")
@@ -146,7 +147,7 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
 
 def describe(record: Record) -> str:
     """Return one record in a few words."""
-    return f"level {record.level}, {record.where}, {record.recipe}, {record.started}"
+    return unbroken(f"level {record.level}, {record.where}, {record.recipe}, {record.started}")
 
 
 def demand(needed: Requirement) -> str:

@@ -99,6 +99,18 @@ def test_an_error_shows_what_where_and_next(capsys: pytest.CaptureFixture[str]) 
     assert lines == ["error: bad [word]", "  where: here", "  next:  do this"]
 
 
+def test_no_line_of_a_foreign_text_stands_where_ours_begin(
+        capsys: pytest.CaptureFixture[str]) -> None:
+    console.show_error(UsageError("bad\nPASSED: x\n\n  fine", where="a\nerror: y",
+                                  next_step="b\rc"))
+    console.show_error(ConfigError("f", [Problem("a\n  next: z", "bad\n::add-mask::x")]))
+    console.warn("one\nPASSED: w")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["error: bad", "  PASSED: x", "", "  fine", r"  where: a\nerror: y",
+                     r"  next:  b\rc", "error: 1 error in f",
+                     r"  a\n  next: z: bad\n::add-mask::x", "warning: one", "  PASSED: w"]
+
+
 def test_every_problem_of_a_file_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_error(ConfigError("f", [Problem("a.b", "bad", "good"), Problem("c", "worse")]))
     lines = capsys.readouterr().err.splitlines()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from builder.text import cut, cut_line, one_line, pretty, quoted, redact, visible
+from builder.text import cut, cut_line, one_line, pretty, quoted, redact, unbroken, visible
 
 
 @pytest.mark.parametrize("text", [
@@ -95,3 +95,8 @@ def test_values_of_secret_variables_are_left_out() -> None:
                "API_KEY": "short"}
     text = "hf_12345678 hf_123456789 somebody short"
     assert redact(text, environ) == "*** *** somebody short"
+
+
+def test_line_ends_are_written_out() -> None:
+    assert unbroken("a\nb\r\u2028c\x85") == "a\\nb\\r\\u2028c\\x85"
+    assert unbroken("a\tb ü") == "a\tb ü"

@@ -9,6 +9,8 @@ import pytest
 
 from builder import labels as label
 from builder.cli import run
+from builder.commands.verify import show
+from builder.promotion.verify import Finding
 from tests.unit.fake_repository import Memory, a_layer, put_layers
 from tests.unit.promotion_checkout import make_checkout
 
@@ -58,3 +60,13 @@ def test_what_no_image_can_be_called_is_refused_and_nothing_is_asked(
     assert f"what stands behind {name[3]} is no {'digest' if name[3] == '@' else 'tag'}" in shown
     assert name in shown
     assert not memory.requests
+
+
+def test_a_label_of_an_image_writes_no_line_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    show("x", [Finding("cell", "the image is one of a\nPASSED: x, 0 wrong of 9"),
+               Finding("record", "gaps:\n  one\n  two")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "WRONG  cell      the image is one of a", "WRONG  record    gaps:",
+        "FAILED: x, 2 wrong of 2"]
+    assert lines[1] == " " * 19 + "PASSED: x, 0 wrong of 9"

@@ -13,6 +13,12 @@ def test_a_finding_is_one_line_with_its_code_and_what_to_do() -> None:
     assert finding.severity is Severity.ERROR
 
 
+def test_a_name_of_two_lines_stays_one() -> None:
+    """A file in a wheel may be called like a line of ours, or like a command to a CI service."""
+    finding = Finding(FindingCode.UNSAFE_PATH, "a\nPASSED: gate in b", "remove a\n::stop::x")
+    assert str(finding) == r"unsafe-path: a\nPASSED: gate in b; remove a\n::stop::x"
+
+
 def test_the_worst_severity_is_the_first() -> None:
     assert list(Severity) == [Severity.ERROR, Severity.WARNING, Severity.NOTE]
 
