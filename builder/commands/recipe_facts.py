@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from builder.recipes.load import load_all
 from builder.recipes.model_facts import FOLDER, ModelFacts, facts_of
 from builder.recipes.models import Recipe
 from builder.workspace import Workspace
+
+REPOSITORY = re.compile(r"(?:\w[\w.-]*)/(?:\w[\w.-]*)", re.ASCII)
 
 
 def add_facts(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,10 +36,11 @@ def refresh(workspace: Workspace, repositories: Sequence[str]) -> int:
     known = [path.stem.replace("--", "/", 1)
              for path in sorted((workspace.root / FOLDER).glob("*.toml"))]
     failed = 0
-    for repository in repositories or known:
-        if repository.count("/") != 1:
-            raise UsageError(f"{repository} is not a repository", where="command line",
+    for repository in repositories:
+        if not REPOSITORY.fullmatch(repository):
+            raise UsageError(f'"{repository}" is not a repository', where="command line",
                              next_step="name it as OWNER/NAME")
+    for repository in repositories or filter(REPOSITORY.fullmatch, known):
         old = facts_of(workspace.root, repository)
         try:
             new = renewed(ask_hub(repository, "main", user_sources()), old)

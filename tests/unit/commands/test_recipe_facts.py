@@ -65,3 +65,12 @@ def test_a_recipe_that_can_be_pinned_now_is_named_and_a_pinned_one_is_not(
 
 def test_what_is_no_repository_is_refused(root: Path) -> None:
     assert facts(root, "a") == 2
+
+
+@pytest.mark.parametrize("name", ["a", "a/b/c", "a b/c", "../x", "a/", "https://hub.example/a/b"])
+def test_what_is_no_repository_is_refused_before_any_is_asked(
+        name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert facts(root, "a/b", name) == 2
+    shown = capsys.readouterr().err
+    assert f'"{name}" is not a repository' in shown
+    assert "the hub" not in shown
