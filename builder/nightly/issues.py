@@ -6,12 +6,13 @@ On GitHub by the user's own ``gh``, found again by its title; elsewhere a file i
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from builder import process
-from builder.errors import NetworkError
+from builder.errors import NetworkError, UsageError
 from builder.files import write_text
 from builder.process import CommandError
 from builder.removal import remove_file
@@ -64,6 +65,13 @@ class FolderIssues:
 
 class GitHubIssues:
     """Issues of the repository that the checkout's remote names, by ``gh``."""
+
+    def __init__(self) -> None:
+        """Raise UsageError where gh is not there: a night is long, and would end untold."""
+        if not shutil.which("gh"):
+            raise UsageError("the program gh is not installed: it writes issues of GitHub",
+                             where="--issues github", next_step="install it and log in: `gh auth "
+                             "login`, or leave the option out: failures are then told in files")
 
     def report(self, cell: str, body: str) -> str:
         """Open an issue, or replace the text of the one that is open."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import NetworkError
+from builder.errors import NetworkError, UsageError
 from builder.nightly.issues import FolderIssues, GitHubIssues, Issues, title_of
 
 GH = """#!/bin/sh
@@ -71,3 +71,10 @@ def test_a_gh_that_fails_says_why(gh: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GH_OPEN", str(gh / "missing"))
     with pytest.raises(NetworkError, match="gh could not be used"):
         GitHubIssues().report("cpu", "x")
+
+
+def test_without_gh_a_night_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="gh is not installed") as caught:
+        GitHubIssues()
+    assert "leave the option out" in caught.value.next_step
