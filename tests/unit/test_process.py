@@ -81,7 +81,7 @@ def test_a_detached_service_writes_its_log_and_lives_in_a_session_of_its_own(
     log = tmp_path / "log"
     process.detach(python("import os; print(os.getsid(0) == os.getpid())"), log)
     for _ in range(100):
-        if log.exists() and log.read_text():
+        if log.exists() and log.read_text().endswith("\n"):
             break
         time.sleep(0.05)
     assert log.read_text() == "True\n"
