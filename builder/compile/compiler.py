@@ -97,7 +97,7 @@ class ContainerCompiler:
             results.mkdir()
             self._write(order, only, inputs)
             with console.progress(f"compiling {order.title}", unit="files") as meter:
-                progress = Progress(meter)
+                progress = Progress(meter, asked=order.jobs is not None)
                 self._engine.bake(
                     bake.definition(text, self._store, inputs, results, self._host,
                                     uuid.uuid4().hex),

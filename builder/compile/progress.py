@@ -19,8 +19,10 @@ NOTE = re.compile(r"@(jobs|killed|step|end) (.*)")
 class Progress:
     """Follows one compile; ``done`` of ``total`` files are there."""
 
-    def __init__(self, meter: Meter, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show what is seen on ``meter``."""
+    def __init__(self, meter: Meter, clock: Callable[[], float] = time.monotonic, *,
+                 asked: bool = False) -> None:
+        """Show what is seen on ``meter``; ``asked`` says whether the user named the jobs."""
+        self._asked = asked
         self.done, self.total = 0, 0
         self._meter, self._clock, self._started = meter, clock, clock()
 
@@ -54,8 +56,8 @@ class Progress:
     def _note(self, kind: str, text: str) -> None:
         if kind == "jobs":
             facts = json.loads(text)
-            console.info(f"compiling with {facts['jobs']} of {facts['cores']} cores, as the memory "
-                         "allows")
+            reason = "as asked" if self._asked else "as the memory allows"
+            console.info(f"compiling with {facts['jobs']} of {facts['cores']} cores, {reason}")
         elif kind == "killed":
             facts = json.loads(text)
             self.done = 0

@@ -52,7 +52,8 @@ class Kept:
                              where=str(error.filename or folder), next_step="give this user the "
                              "right to read it, then run the same command again") from error
         if whole:
-            os.utime(folder / _FACTS)  # last use, for ``prune``
+            with suppress(OSError):
+                os.utime(folder / _FACTS)  # last use, for ``prune``
             return rebuilt, folder / _FILES
         if folder.exists():
             console.warn(f"what was compiled as {key[:12]} is damaged, and is not used")

@@ -35,7 +35,9 @@ def test_a_killed_job_is_said_with_the_jobs_that_fit(capsys: pytest.CaptureFixtu
     progress.line('#25 9.0 @killed {"jobs": 2, "next": 1}')
     console.flush()
     said = " ".join(capsys.readouterr().err.split())
-    assert "compiling with 2 of 20 cores" in said
+    assert "compiling with 2 of 20 cores, as the memory allows" in said
+    Progress(Meter("x", None, None, "files"), asked=True).line('@jobs {"jobs": 1, "cores": 2}')
+    assert "1 of 2 cores, as asked" in capsys.readouterr().err
     assert "killed for memory with 2 jobs; 1 fit, trying again" in said
 
 
