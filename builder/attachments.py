@@ -43,14 +43,21 @@ class Attached:
     left_out: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Documents:
+    """What is attached besides records, by its type: file name and bytes; and what is left out."""
+
+    by_type: Mapping[str, tuple[str, bytes]]
+    left_out: tuple[str, ...] = ()
+
+
 def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifest: Manifest,
-               labels: Mapping[str, str], key: Path | None = None) -> Attached:
+               labels: Mapping[str, str], key: Path | None = None,
+               documents: Documents | None = None) -> Attached:
     """Attach everything that this machine knows of an image to its manifest in the registry.
 
     With ``key``, a private key of cosign, the records are signed; an identity signs images alone.
-
-    Lock, contents and findings need the lock that the image was built from; where this checkout
-    has another one by now, they are left out, and the answer says so.
+    ``documents`` are those of ``make_documents``, where they are made already.
     """
     note_pushed(repository, manifest, now())
     records = own_records(workspace, manifest)
@@ -58,16 +65,12 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
         artifact = attach_record(repository, manifest, record)
         if key and key != IDENTITY:
             sign_record(repository, artifact, record, key)
-    lock = load_for(cell, workspace.locks)
-    if lock.digest != labels.get(label.LOCK):
-        return Attached(len(records), (), ("the lock has changed since the image was built",))
-    documents, left_out = _documents(workspace, cell, lock, repository, manifest,
-                                     labels)
-    if repository.referrers(manifest.digest, SBOM_TYPE):
-        documents.pop(SBOM_TYPE, None)  # wheels that are gone from the store had a licence then
-    for kind, (title, data) in documents.items():
+    if documents is None:
+        documents = make_documents(workspace, cell, repository, manifest.digest, labels)
+    for kind, (title, data) in documents.by_type.items():
         repository.attach(manifest, kind, data, {label.CELL: cell.id}, title)
-    return Attached(len(records), tuple(title for title, _ in documents.values()), left_out)
+    return Attached(len(records), tuple(title for title, _ in documents.by_type.values()),
+                    documents.left_out)
 
 
 def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
@@ -76,24 +79,31 @@ def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
             if record.is_conclusive and is_about(record, manifest)]
 
 
-def _documents(workspace: Workspace, cell: Cell, lock: Lock, repository: Repository,
-               manifest: Manifest, labels: Mapping[str, str]
-               ) -> tuple[dict[str, tuple[str, bytes]], tuple[str, ...]]:
-    """Return each document by its type, with its file name, and why one is left out."""
+def make_documents(workspace: Workspace, cell: Cell, repository: Repository, digest: str,
+                   labels: Mapping[str, str]) -> Documents:
+    """Return lock, contents, provenance and findings of an image whose manifest has this digest.
+
+    They need the lock that the image was built from; where this checkout has another one by now,
+    they are left out, and the answer says so. The manifest itself need not be there yet.
+    """
+    lock = load_for(cell, workspace.locks)
+    if lock.digest != labels.get(label.LOCK):
+        return Documents({}, ("the lock has changed since the image was built",))
     base = read_bases(workspace).get((cell.base_name, cell.platform))
     documents = {LOCK_TYPE: (f"{cell.id}.toml", render(lock).encode())}
     left_out = ["the base has changed since the image was built: no contents"]
     if base is not None and base.image_id == labels.get(label.PREFIX + "base.id"):
         store, left_out = Store(workspace.cache), []
-        documents[SBOM_TYPE] = ("bom.cdx.json", make_sbom(
-            lock, base, labels, manifest.digest,
-            lambda wheel: licence_of(store.wheel_path(wheel))))
+        # One that is there stays: wheels that are gone from the store had a licence then.
+        if not repository.referrers(digest, SBOM_TYPE):
+            documents[SBOM_TYPE] = ("bom.cdx.json", make_sbom(
+                lock, base, labels, digest, lambda wheel: licence_of(store.wheel_path(wheel))))
         documents[PROVENANCE_TYPE] = ("provenance.json", make_provenance(
-            lock, base, labels, repository.name, manifest.digest))
+            lock, base, labels, repository.name, digest))
     findings = _findings(workspace, cell, lock)
     if findings is not None:
         documents[SARIF_TYPE] = ("gate.sarif.json", findings)
-    return documents, tuple(left_out)
+    return Documents(documents, tuple(left_out))
 
 
 def _findings(workspace: Workspace, cell: Cell, lock: Lock) -> bytes | None:

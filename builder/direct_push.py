@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -70,12 +70,14 @@ class DirectPush:
 
 
 def push_direct(engine: Engine, store: Store, image: Mapping[str, Any], tags: Sequence[str],
-                siblings: Sequence[str], compression: Compression) -> DirectPush:
+                siblings: Sequence[str], compression: Compression,
+                known: Callable[[str], object] = lambda _digest: None) -> DirectPush:
     """Push the image under each of ``tags`` (full names in one repository), manifest last.
 
     ``image`` is what the engine says of it, ``siblings`` are repositories of the same registry
-    that may have some of its layers. Raises NetworkError, DiskError, and EngineError where the
-    tars that it was made of are not there any more.
+    that may have some of its layers. ``known`` is told the manifest's digest as soon as all layers
+    are compressed, while they are still on their way. Raises NetworkError, DiskError, and
+    EngineError where the tars that it was made of are not there any more.
     """
     started = time.monotonic()
     parts = parts_of(engine, store, image, compression)
@@ -100,14 +102,15 @@ def push_direct(engine: Engine, store: Store, image: Mapping[str, Any], tags: Se
                     layers.append(_manifest_layer(layer, parts))
                     send(layers[-1].blob)
                 compressed_at = time.monotonic()
+                config = image_config(image, layers)
+                manifest = image_manifest(config, layers)
+                known(manifest.digest)
                 wait(sending.values(), return_when=FIRST_EXCEPTION)
                 delivered = [future.result() for future in sending.values()]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        config = image_config(image, layers)
         delivered.append(uploader.deliver(config))
-    manifest = image_manifest(config, layers)
     for tag in tags:
         put_manifest(client, manifest, parse(tag).tag)
     return DirectPush(

@@ -5,7 +5,7 @@ An image is pushed only when it is locked; a candidate only when this very image
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +61,13 @@ def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = ""
 
 def push_without_engine(engine: Engine, store: Store, image: ImageFacts, name: str, *,
                         records: Path | None, siblings: Sequence[str], compression: Compression,
-                        since: str = "") -> tuple[Pushed, DirectPush, str]:
+                        since: str = "", known: Callable[[str], object] = lambda _digest: None
+                        ) -> tuple[Pushed, DirectPush, str]:
     """Push as ``push_immutable`` does, and ``-next`` where ``records`` are given, by HTTP alone.
 
-    The third value is the candidate's name, empty without ``records``. Its conditions are those of
-    ``push_next``; both tags get the same manifest.
+    ``known`` is told the manifest's digest while layers are still on their way. The third value is
+    the candidate's name, empty without ``records``. Its conditions are those of ``push_next``; both
+    tags get the same manifest.
     """
     tag = immutable_tag(image, name)
     candidate = candidate_name(image, name, records) if records is not None else ""
@@ -73,7 +75,7 @@ def push_without_engine(engine: Engine, store: Store, image: ImageFacts, name: s
     document = engine.image_document(image.id)
     assert document is not None  # it was inspected a moment ago
     done = push_direct(engine, store, document, [tag, *([candidate] if candidate else [])],
-                       siblings, compression)
+                       siblings, compression, known)
     pushed = Pushed(tag, done.digest, done.layers, previous,
                     tuple(layer for layer in done.layers if layer.digest not in there))
     return pushed, done, candidate

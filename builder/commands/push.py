@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from builder import console
-from builder.attachments import Attached, attach_all
 from builder.commands.option_types import key_or_identity
 from builder.direct_push import DirectPush
 from builder.engine.client import Engine, ImageFacts
@@ -27,6 +27,9 @@ from builder.registry.upload import Outcome
 from builder.store.compressed import Compression
 from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
+
+if TYPE_CHECKING:  # the gate and the readers of wheels are loaded while layers are on their way
+    from builder.attachments import Attached, Documents
 
 
 @dataclass(frozen=True)
@@ -112,25 +115,41 @@ def push_cell(workspace: Workspace, engine: Engine, cell: Cell, image: ImageFact
 def _push_directly(workspace: Workspace, engine: Engine, cell: Cell, image: ImageFacts,
                    options: argparse.Namespace) -> Result:
     push_patches(workspace, cell, image)
-    pushed, direct, candidate = push_without_engine(
-        engine, Store(workspace.cache), image, local_name(workspace.registry, cell),
-        records=records_folder(workspace.cache) if options.next else None,
-        siblings=siblings(workspace), since=options.since,
-        compression=Compression(options.compression or Compression.ZSTD))
-    return Result(cell.id, pushed, candidate, direct,
-                  attach(workspace, cell, image, pushed, options.sign))
+    name = local_name(workspace.registry, cell)
+    made: list[Future[Documents]] = []
+    with ThreadPoolExecutor(1) as pool:
+        pushed, direct, candidate = push_without_engine(
+            engine, Store(workspace.cache), image, name,
+            records=records_folder(workspace.cache) if options.next else None,
+            siblings=siblings(workspace), since=options.since,
+            compression=Compression(options.compression or Compression.ZSTD),
+            known=lambda digest: made.append(
+                pool.submit(documents_of, workspace, cell, image, name, digest)))
+        (documents,) = made
+        return Result(cell.id, pushed, candidate, direct, attach(
+            workspace, cell, image, pushed, options.sign, documents.result()))
+
+
+def documents_of(workspace: Workspace, cell: Cell, image: ImageFacts, name: str, digest: str
+                 ) -> Documents:
+    """Make what is attached to an image besides records, while the image is on its way."""
+    from builder.attachments import make_documents
+
+    return make_documents(workspace, cell, Repository(Client(parse(name))), digest, image.labels)
 
 
 def attach(workspace: Workspace, cell: Cell, image: ImageFacts, pushed: Pushed,
-           key: Path | None = None) -> Attached:
+           key: Path | None = None, documents: Documents | None = None) -> Attached:
     """Attach records, lock, contents and findings to what was pushed; ``key`` signs records."""
+    from builder.attachments import attach_all
+
     repository = Repository(Client(parse(pushed.reference)))
     manifest = repository.manifest(pushed.digest)
     if manifest is None:
         raise NetworkError("the registry does not have what was pushed a moment ago",
                            where=f"{repository.name}@{pushed.digest}",
                            next_step="push again, unless somebody else cleans the registry")
-    return attach_all(workspace, cell, repository, manifest, image.labels, key)
+    return attach_all(workspace, cell, repository, manifest, image.labels, key, documents)
 
 
 def siblings(workspace: Workspace) -> list[str]:

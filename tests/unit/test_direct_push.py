@@ -123,6 +123,16 @@ def test_what_is_compressed_already_goes_the_largest_first(
     assert sent == sorted(sent, reverse=True)
 
 
+def test_the_digest_is_known_before_anything_has_a_tag(tmp_path: Path) -> None:
+    engine: Any = StandIn()
+    with serving() as server:
+        seen = list[tuple[str, int]]()
+        done = push_direct(
+            engine, a_store(tmp_path), engine.image, [f"{server.host}/ns/cpu:t"], [],
+            Compression.ZSTD, lambda digest: seen.append((digest, len(server.manifests))))
+    assert seen == [(done.digest, 0)]
+
+
 def test_two_machines_push_the_same_digest(tmp_path: Path) -> None:
     other = StandIn()
     other.image["RootFS"]["Layers"][1:] = ["sha256:packed otherwise"]
