@@ -17,6 +17,7 @@ _PATH = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 # registry:port/path, as https://github.com/distribution/reference has it
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
 REGISTRY = re.compile(f"{_HOST}(?:/{_PATH})*")
+PATTERN_STEP = "write a backslash before a plain bracket or sign"
 HTTPS_STEP = 'write it like "https://wheels.example/simple"'
 NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session
 
@@ -86,12 +87,13 @@ def _pattern(text: str) -> str:
             warnings.simplefilter("error")
             re.compile(text)
     except (re.error, OverflowError) as error:
-        raise ValueError(f"not a regular expression: {error}") from error
+        raise WrongValueError(f"not a regular expression: {error}", PATTERN_STEP) from error
     except RecursionError as error:
-        raise ValueError("not a regular expression: too deeply nested") from error
+        raise WrongValueError("not a regular expression: too deeply nested",
+                              "write fewer brackets in each other") from error
     except Warning as error:
-        raise ValueError(f"a regular expression with two meanings ({error}): "
-                         "write a backslash before a plain bracket or sign") from error
+        raise WrongValueError(f"a regular expression with two meanings ({error})", PATTERN_STEP
+                              ) from error
     return text
 
 

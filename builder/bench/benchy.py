@@ -32,6 +32,7 @@ from builder.process import CommandError, Result, stream
 from builder.record.bench import GridPoint
 from builder.text import one_line, redact
 
+AGAIN = "run it again with -v, which shows what llama-benchy says"
 LOCK = Path(__file__).with_name("llama-benchy.txt")
 TOOL = next(line.split()[0] for line in LOCK.read_text(encoding="utf-8").splitlines()
             if line.startswith("llama-benchy=="))
@@ -86,7 +87,7 @@ def measure(python: Path, target: Target, grid: Grid, text: str | None = None) -
         except (OSError, ValueError, LookupError, TypeError, AttributeError,
                 RecursionError) as error:
             raise VerdictError("llama-benchy left no readable result "
-                               f"({type(error).__name__})") from error
+                               f"({type(error).__name__})", next_step=AGAIN) from error
 
 
 def command(python: Path, target: Target, grid: Grid, folder: Path) -> tuple[str, ...]:
@@ -152,7 +153,8 @@ def _follow(words: Sequence[str], environment: Mapping[str, str], rounds: int, s
         status = child.wait()
     if status != 0:
         failure = CommandError(Result((Path(words[0]).name,), status, "\n".join(output), ""))
-        raise VerdictError(f"llama-benchy failed: {redact(failure.what)}")
+        raise VerdictError(f"llama-benchy failed: {redact(failure.what)}",
+                           next_step="read the server's log, then run the same command again")
 
 
 def _lines(child: subprocess.Popen[bytes], stall: float) -> Iterator[str]:

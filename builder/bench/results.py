@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from builder.bench.benchy import AGAIN
 from builder.bench.events import Request
 from builder.errors import VerdictError
 from builder.record.bench import MIN_RUNS, GridPoint, Metric, Series
@@ -70,8 +71,7 @@ def parse(raw: Any, requests: Mapping[GridPoint, Sequence[Request]]
     except ValidationError as error:
         place, what = first_violation(error)
         raise VerdictError(f"llama-benchy's result cannot be used: {what}", where=place,
-                           next_step="run it again with -v, which shows what llama-benchy says"
-                           ) from error
+                           next_step=AGAIN) from error
     series: list[Series] = []
     missing: list[str] = []
     for entry in report.benchmarks:

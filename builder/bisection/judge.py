@@ -67,7 +67,8 @@ class Judge:
         folder = self.workspace.cache / FOLDER / self.question.key / "locks"
         workspace, cell = derived_workspace(self.workspace, self.cell, version, folder)
         if cell.blocked:
-            raise UsageError(f"blocked in the matrix: {cell.blocked.reason}")
+            raise UsageError(f"blocked in the matrix: {cell.blocked.reason}",
+                             where=cell.id, next_step=f"read {cell.blocked.link}")
         lock = _kept(cell, self.workspace.locks) or _kept(cell, folder)
         if lock is None:
             console.info(f"locking {cell.id} …")
@@ -82,7 +83,8 @@ class Judge:
                ) -> tuple[Record, Path]:
         image = self.engine.inspect(reference)
         if image is None:
-            raise VerdictError("the engine lost the image", where=reference)
+            raise VerdictError("the engine lost the image", where=reference,
+                               next_step="run the same command again, which builds it anew")
         run = Run(workspace, self.engine, cell, lock, self.question.level, self.recipe, self.model,
                   reference, image)
         writer = RecordWriter(records_folder(workspace.cache), start_record(run))

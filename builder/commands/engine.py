@@ -74,4 +74,5 @@ def _consent(*, yes: bool) -> None:
                          next_step=f"confirm with {command('engine', '--yes')}")
     console.info("make these changes? [y/N]")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("cancelled; nothing was changed", where=command("engine"))
+        raise UsageError("cancelled; nothing was changed", where=command("engine"),
+                         next_step="run it again, and answer y, for the changes above")

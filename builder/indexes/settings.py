@@ -91,7 +91,9 @@ def pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
             parser.read(path, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError) as error:
             first = str(error).splitlines()[0]
-            raise ConfigError(str(path), [Problem("pip", f"not readable: {first}")]) from error
+            raise ConfigError(str(path), [Problem(
+                "pip", f"not readable: {first}", "correct it; pip config debug shows it too")]
+                ) from error
         if parser.has_section("global"):
             settings.update(parser.items("global"))
     named = {key[4:].lower(): value for key, value in environ.items() if key.startswith("PIP_")}

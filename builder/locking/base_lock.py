@@ -18,7 +18,6 @@ from pydantic import AfterValidator, Field
 from builder.config_file import shape_problems
 from builder.errors import command
 from builder.locking.generated import damaged, in_order, read_generated, repeated
-from builder.locking.lock import Sha256
 from builder.locking.sums import write_summed
 from builder.model import Frozen, Name
 
@@ -51,7 +50,7 @@ class LockedDeb(Frozen):
     name: Word
     version: Word
     arch: Word
-    sha256: Sha256 | Literal[""]
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     size: Annotated[int, Field(ge=0)]
     path: Word
 

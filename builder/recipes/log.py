@@ -9,6 +9,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from builder.model import Pattern
 from builder.recipes.entry import ONE_LINE, Entry, Line
+from builder.wording import WrongValueError
 
 
 class Expected(Entry):
@@ -48,11 +49,14 @@ class LogFigure(Expected):
     @model_validator(mode="after")
     def _can_be_checked(self) -> LogFigure:
         if "value" not in re.compile(self.pattern).groupindex:
-            raise ValueError("the pattern needs a group (?P<value>…) for the figure")
+            raise WrongValueError("the pattern has no group for the figure",
+                                  "write (?P<value>…) around it")
         if self.at_least is None and self.at_most is None:
-            raise ValueError("a figure without at_least or at_most checks nothing")
+            raise WrongValueError("a figure without at_least or at_most checks nothing",
+                                  "add one of the two")
         if None not in (self.at_least, self.at_most) and self.bounds[0] > self.bounds[1]:
-            raise ValueError("at_least is above at_most: no figure can hold")
+            raise WrongValueError("at_least is above at_most: no figure can hold",
+                                  "correct one of the two")
         return self
 
     @property

@@ -150,19 +150,23 @@ def facts_of(root: Path, repository: str) -> ModelFacts | None:
     path = facts_path(root, repository)
     if not path.is_file():
         return None
-    raw = read_toml(path, what="facts of a model", next_step="")
+    raw = read_toml(path, what="facts of a model",
+                    next_step=f"make them: {command('recipe', 'facts', repository)}")
     problems = shape_problems(ModelFacts, raw)
     where = f"{FOLDER}/{path.name}"
     if problems:
         raise ConfigError(where, problems)
     facts = ModelFacts.model_validate(raw)
     if facts.repository != repository:
-        raise ConfigError(where, [Problem("repository", f"the file's name says {repository}")])
+        raise ConfigError(where, [Problem("repository", f"the file's name says {repository}",
+                                          "rename the file, or correct the repository")])
     if facts.shape_of is None:
         return facts
     other = facts_of(root, facts.shape_of) if facts.shape_of != repository else None
     if other is None or other.shape is None:
-        raise ConfigError(where, [Problem("shape_of", f"there are no facts of {facts.shape_of}")])
+        raise ConfigError(where, [Problem(
+            "shape_of", f"there are no facts of {facts.shape_of}",
+            f"make them: {command('recipe', 'facts', facts.shape_of)}")])
     return facts.model_copy(update={"shape": other.shape})
 
 

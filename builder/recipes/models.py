@@ -17,6 +17,7 @@ from pydantic import Field, FiniteFloat, PositiveFloat, field_validator, model_v
 from builder.model import Link, Name, RequirementText, Specifier
 from builder.recipes.entry import Date, Entry, Line
 from builder.recipes.log import LogExpectation
+from builder.wording import WrongValueError
 
 COMMIT = r"[0-9a-f]{40}"
 OWN_FLAGS = ("--model", "--host", "--port", "--revision", "--chat-template", "--served-model-name")
@@ -63,18 +64,21 @@ class Model(Entry):
     @classmethod
     def _a_folder_that_can_be_mounted(cls, path: str | None) -> str | None:
         if path is not None and ":" in path:
-            raise ValueError("a path with a colon cannot be mounted into a container")
+            raise WrongValueError("a path with a colon cannot be mounted into a container",
+                                  "give the folder a name without one")
         if path is not None and (not PurePosixPath(path).name or ".." in PurePosixPath(path).parts):
-            raise ValueError("name a folder below the checkout, or an absolute path")
+            raise WrongValueError(f"{path!r} is no folder that can be mounted",
+                                  "name a folder below the checkout, or an absolute path")
         return path
 
     @model_validator(mode="after")
     def _one_origin(self) -> Model:
         if (self.repository is None) == (self.path is None):
-            raise ValueError("name either a repository of the hub or the path of a folder")
+            raise WrongValueError("a model has one origin",
+                                  "name either a repository of the hub or the path of a folder")
         if not self.pinned and not self.unpinned_because:
-            raise ValueError(f"revision {self.revision!r} moves; pin a commit, or say why not "
-                             "in unpinned_because")
+            raise WrongValueError(f"revision {self.revision!r} moves",
+                                  "pin a commit, or say why not in unpinned_because")
         return self
 
 
@@ -228,7 +232,7 @@ class Recipe(Entry):
     def _no_own_flag(cls, serve: tuple[str, ...]) -> tuple[str, ...]:
         for flag in OWN_FLAGS:
             if any(word == flag or word.startswith(f"{flag}=") for word in serve):
-                raise ValueError(f"{flag} is added by Sparkyard; leave it out")
+                raise WrongValueError(f"{flag} is added by Sparkyard", "leave it out")
         return serve
 
     @model_validator(mode="after")
@@ -237,14 +241,15 @@ class Recipe(Entry):
         if self.family == "gemma4" and (
                 any(word.startswith("--attention-backend") for word in self.serve)
                 or "VLLM_ATTENTION_BACKEND" in self.environment):
-            raise ValueError("never set an attention backend for Gemma 4: its head sizes of 256 "
-                             "and 512 leave TRITON_ATTN only, and vLLM chooses that itself")
+            raise WrongValueError(
+                "never set an attention backend for Gemma 4: its head sizes of 256 and 512 leave "
+                "TRITON_ATTN only, and vLLM chooses that itself", "leave it out")
         return self
 
     @model_validator(mode="after")
     def _thinking_can_be_asked_for(self) -> Recipe:
         if self.capabilities.reasoning and self.family not in THINKING_FAMILIES:
-            raise ValueError(
+            raise WrongValueError(
                 "capabilities.reasoning cannot be judged for this family: the smoke test asks with "
-                f"enable_thinking, which {' and '.join(THINKING_FAMILIES)} know; leave it out")
+                f"enable_thinking, which {' and '.join(THINKING_FAMILIES)} know", "leave it out")
         return self

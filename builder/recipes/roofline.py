@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import Field, PositiveFloat, model_validator
 
 from builder.config_file import read_toml
-from builder.errors import ConfigError, Problem
+from builder.errors import ConfigError, Problem, command
 from builder.model import Frozen, Link
 from builder.recipes.model_facts import FOLDER, Shape, facts_of
 
@@ -131,5 +131,7 @@ def lines(figures: Figures, root: Path) -> Iterator[list[str]]:
 def _shape(root: Path, repository: str) -> Shape:
     facts = facts_of(root, repository)
     if facts is None or facts.shape is None:
-        raise ConfigError(str(FOLDER), [Problem(repository, "there are no facts of this model")])
+        raise ConfigError(str(FOLDER), [Problem(
+            repository, "there are no facts of this model",
+            f"make them: {command('recipe', 'facts', repository)}")])
     return facts.shape

@@ -32,8 +32,9 @@ def read_record(path: Path) -> Record:
     try:
         raw = parse_json(read_file(path, RECORD_BYTES, "record"))
     except OSError as error:
-        raise UsageError(f"this record cannot be read: {error.strerror}",
-                         where=str(path)) from error
+        raise UsageError(f"this record cannot be read: {error.strerror}", where=str(path),
+                         next_step="name the file of a record; they lie in the folder records of "
+                         "the cache") from error
     except ValueError as error:
         raise UsageError(f"this record cannot be read: {one_line(str(error), SHOWN)}",
                          where=str(path), next_step=NEXT_STEP) from error

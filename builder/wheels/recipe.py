@@ -20,6 +20,7 @@ from builder.indexes.settings import DEFAULT_INDEX
 from builder.locking.lock import LockedWheel, Sha256
 from builder.matrix.patch import COMMIT
 from builder.model import Frozen, Link, PackageName
+from builder.wording import WrongValueError
 
 FOLDER = "wheels"
 # As in TORCH_CUDA_ARCH_LIST: 12.1a, or 12.0f for the family.
@@ -31,7 +32,8 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 def _relative(text: str) -> str:
     if (text.startswith("/") or "\\" in text or not text.isprintable()
             or {"", ".", ".."} & {*text.split("/")}):
-        raise ValueError(f"{text!r} does not lie in the package")
+        raise WrongValueError(f"{text!r} does not lie in the package",
+                              "write the path from the package's top folder")
     return text
 
 
@@ -230,16 +232,18 @@ def _wrong(raw: dict[str, Any], path: Path) -> list[Problem]:
         for file in filter(_is_text, files if isinstance(files, list) else ()):
             if file in makers:
                 problems.append(Problem(f"targets.{name}.files",
-                                        f'"{file}" is also made by targets.{makers[file]}'))
+                                        f'"{file}" is also made by targets.{makers[file]}',
+                                        "leave it to one of the two"))
             makers.setdefault(file, name)
     build = raw.get("build")
     if isinstance(build, dict) and (build.get("system") == "command") != bool(build.get("command")):
-        problems.append(Problem("build.command", "belongs to system = \"command\", and only to it"))
+        problems.append(Problem("build.command", "belongs to system = \"command\", and only to it",
+                                "add the one, or drop the other"))
     if not targets and not raw.get("whole"):
-        problems.append(Problem("targets", "name at least one target, or what the whole package "
-                                "takes ([whole])"))
+        problems.append(Problem("targets", "nothing says what is compiled", "name at least one "
+                                "target, or what the whole package takes ([whole])"))
     versions = raw.get("sources")
-    problems += [Problem(f'sources."{version}"', "is not a version")
+    problems += [Problem(f'sources."{version}"', "is not a version", 'write it like "0.20.2"')
                  for version in (versions if isinstance(versions, dict) else ())
                  if not re.fullmatch(r"\d+(\.\d+)*([a-z0-9.]*)", str(version))]
     return problems

@@ -47,7 +47,7 @@ def test_accepted(kind: Any, text: str) -> None:
     (Link, "https://x.example:port/", "is not an address"),
     (PackageName, "foo @ file:///x", "pattern"), (PackageName, "foo\nbar", "pattern"),
     (Name, "Upper", "pattern"), (Name, "a\n", "pattern"), (Pattern, "(", "regular expression"),
-    (Pattern, "[[]] sm_100", "two meanings .*nested set.*backslash"),
+    (Pattern, "[[]] sm_100", "two meanings .*nested set"),
     (Pattern, "a{99999999999999999999}", "repetition number is too large"),
     (Pattern, "(" * 5000 + ")" * 5000, "too deeply nested"),
 ])

@@ -91,13 +91,14 @@ def _yaml(path: Path) -> dict[str, Any]:
         raw = _NoAliases(read_file(path, LIMIT, "recipe")).get_single_data()
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         text = " ".join(str(error).split())
-        raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}")]
-                          ) from error
+        raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}",
+                                              "correct it there")]) from error
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path),
                          next_step="name a recipe file of sparkrun or eugr") from error
     if not isinstance(raw, dict):
-        raise ConfigError(path.name, [Problem(path.name, "it is not a mapping of keys")])
+        raise ConfigError(path.name, [Problem(path.name, "it is not a mapping of keys",
+                                              "name a recipe file of sparkrun or eugr")])
     return raw
 
 
@@ -111,11 +112,13 @@ def _problems(raw: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("runtime", f"{runtime} is not vLLM", "our images have vLLM only")
     for key in ("defaults", "env", "metadata"):
         if not isinstance(raw.get(key) or {}, dict):
-            yield Problem(key, "it is not a mapping of names to values")
+            yield Problem(key, "it is not a mapping of names to values",
+                          "write one name: value a line below it")
     if not (raw.get("model") or raw.get("command")):
-        yield Problem("model", "there is neither a model nor a command")
+        yield Problem("model", "there is neither a model nor a command",
+                      "add model: OWNER/NAME, or the whole command")
     if not isinstance(raw.get("command") or "", str):
-        yield Problem("command", "it is not a text")
+        yield Problem("command", "it is not a text", "write the command as one text")
 
 
 def _command(raw: Mapping[str, Any], values: Mapping[str, Any], version: str, path: Path

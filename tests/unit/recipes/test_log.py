@@ -16,7 +16,7 @@ FIGURE: dict[str, Any] = {"name": "KV cache", "pattern": r"size: (?P<value>[\d,.
 @pytest.mark.parametrize(("changes", "words"), [
     ({"at_least": float("inf")}, "finite"), ({"at_least": float("nan")}, "finite"),
     ({"at_most": float("-inf")}, "finite"), ({"at_least": None}, "checks nothing"),
-    ({"at_most": 9}, "no figure can hold"), ({"pattern": "size: (.*)"}, "needs a group"),
+    ({"at_most": 9}, "no figure can hold"), ({"pattern": "size: (.*)"}, "no group for the figure"),
     ({"pattern": ""}, "at least 1"),
     ({"pattern": "(?P<value>a\n)"}, "match pattern"), ({"why": "a\nb"}, "match pattern")])
 def test_a_figure_that_could_not_fail_is_refused(changes: dict[str, Any], words: str) -> None:
