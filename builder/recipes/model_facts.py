@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from builder.config_file import read_toml, shape_problems
-from builder.errors import ConfigError, Problem, UsageError
+from builder.errors import ConfigError, Problem, UsageError, command
 from builder.limits import CONFIG_BYTES, WEIGHT_HEADER_BYTES, read_file
 from builder.model import Frozen, Link
 from builder.recipes.entry import Date, Entry, Line
