@@ -12,7 +12,6 @@ from pathlib import Path
 
 from builder.errors import UsageError
 from builder.files import CALLER
-from builder.promotion.signing import IDENTITY
 
 DIGITS = 9  # of a number on the command line; none of ours is as large
 LOOKS_LIKE_A_PATH = ("/", "./", "../", "~")
@@ -28,6 +27,9 @@ def user_path(text: str) -> Path:
 
 def key_or_identity(text: str) -> Path:
     """Return the key that the user means; ``identity`` is a word in its place, and no file."""
+    # Imported here: every command has options, and what signing needs takes longer than a plan.
+    from builder.promotion.signing import IDENTITY
+
     return IDENTITY if text == str(IDENTITY) else user_path(text)
 
 

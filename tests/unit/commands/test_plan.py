@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,13 @@ def test_what_is_to_be_compiled_and_is_not_locked_concerns_its_cell_alone(
     said = capsys.readouterr().err
     assert "tf5: images.tf5.wheels.vllm: wheels/vllm.toml has no sources of 0.20.2" in said
     assert cli.run(["--matrix", str(matrix), "wheels", "plan"]) == 2
+
+
+def test_a_plan_loads_neither_the_registry_nor_the_engine() -> None:
+    """Loading them takes longer than the plan itself."""
+    code = ("import sys; import builder.commands.plan; "
+            "print(*(sys.modules.keys() & {'builder.registry.client', 'requests', "
+            "'builder.engine.client', 'python_on_whales'}))")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
