@@ -48,7 +48,7 @@ def read_toml(path: Path, *, what: str, next_step: str) -> dict[str, Any]:
                           ) from error
     except OSError as error:
         raise ConfigError(path.name, [Problem(
-            path.name, f"cannot be read: {error.strerror}",
+            str(path), f"cannot be read: {error.strerror}",
             "check its permissions, and those of its folder")]) from error
 
 

@@ -67,7 +67,7 @@ class Model(Entry):
             raise WrongValueError("a path with a colon cannot be mounted into a container",
                                   "give the folder a name without one")
         if path is not None and (not PurePosixPath(path).name or ".." in PurePosixPath(path).parts):
-            raise WrongValueError(f"{path!r} is no folder that can be mounted",
+            raise WrongValueError(f"{path!r} is not a folder that can be mounted",
                                   "name a folder below the checkout, or an absolute path")
         return path
 

@@ -24,7 +24,7 @@ def test_the_catalogue_comes_with_the_program() -> None:
     ('["a"]', '["("]', "not a regular expression"), ('["a"]', "[]", "a pattern or a check"),
     ('["a"]', '[""]', "patterns"), ('"x"', '""', "cause"), ('"some-name"', '"F1"', "name"),
     ('"https://x.example"', '"javascript:x"', "https://"), ('["https://x.example"]', "[]", "links"),
-    ("name", "\xff", "not readable"),
+    ("name", "\xff", "not UTF-8 text"),
 ])
 def test_a_file_that_would_claim_nonsense_is_refused(tmp_path: Path, old: str, new: str,
                                                      words: str) -> None:

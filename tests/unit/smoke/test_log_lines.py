@@ -122,7 +122,7 @@ def test_every_recipe_of_a_real_model_reads_the_memory_out_of_the_log(name: str)
 
 
 @pytest.mark.parametrize(("figure", "words"), [
-    ({"pattern": "took ([0-9]+)", "at_least": 1}, "needs a group"),
+    ({"pattern": "took ([0-9]+)", "at_least": 1}, "no group for the figure"),
     ({"pattern": "(?P<value>.)"}, "checks nothing"),
     ({"pattern": "(?P<value>.)", "at_least": 2, "at_most": 1}, "no figure can hold"),
     ({"pattern": "(", "at_least": 2}, "not a regular expression")])

@@ -100,7 +100,7 @@ def test_everything_that_no_recipe_can_do_at_once(tmp_path: Path, recipe: Recipe
 
 
 def test_one_word_stands_alone() -> None:
-    with pytest.raises(ConfigError, match="stands alone"):
+    with pytest.raises(ConfigError, match="go together"):
         cell(["auto", "_answer"])
 
 
