@@ -6,6 +6,7 @@ come one byte at a time. Each is read through this module or with a limit that s
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -66,11 +67,15 @@ def read_file(path: Path, limit: int, what: str) -> bytes:
     ``what`` names the file to the user ("record", "recipe"). Raises UsageError for a folder, a
     device, a pipe and a larger file; FileNotFoundError and other OSErrors are the caller's.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe cannot hang
+    try:  # a pipe cannot hang
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise _no_file(path, what) from error
+        raise
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UsageError(f"a {what} must be a regular file", where=str(path),
-                             next_step="name a file, not a folder, device or pipe")
+            raise _no_file(path, what)
         with os.fdopen(descriptor, "rb", closefd=False) as handle:
             data = handle.read(limit + 1)
     finally:
@@ -87,6 +92,11 @@ def patience(*, emulated: bool) -> float:
     The one place that says it; a limit on the engine or on a whole script is not of this kind.
     """
     return EMULATED if emulated else 1.0
+
+
+def _no_file(path: Path, what: str) -> UsageError:
+    return UsageError(f"a {what} must be a regular file", where=str(path),
+                      next_step="name a file, not a folder, device or pipe")
 
 
 class TooMuchError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +31,9 @@ def test_a_larger_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_refused_and_never_hangs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "socket"):
         with pytest.raises(UsageError, match="a recipe must be a regular file"):
             read_file(path, 10, "recipe")
 
