@@ -55,6 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the page of this machine's own records, none of them a sample."""
+    page = tmp_path_factory.mktemp("own") / "page"
+    assert cli.run(["--matrix", str(ROOT / "matrix.toml"), "site", "--output", str(page)]) == 0
+    return page
+
+
+@pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the source of axe-core."""
     folder = packages("axe.txt", tmp_path_factory.mktemp("axe") / "package")
@@ -102,6 +110,31 @@ def test_axe_finds_nothing(browser: Browser, folder: Path, axe: str, page: str, 
     browser.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
     browser.ask(axe + "\n;void 0")
     assert promised(browser, AXE_RUN) == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1200, "dark")])
+def test_the_page_of_this_machines_own_records(browser: Browser, own: Path, axe: str, width: int,
+                                               scheme: str) -> None:
+    """In CI these are of the image that was built and asked before the tests."""
+    assert (own / "index.html").stat().st_size < 150_000
+    browser.screen(width, scheme=scheme)
+    browser.open(own / "index.html")
+    browser.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert browser.ask(TOO_WIDE) == []
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    ratio, text = browser.ask(CONTRAST)
+    assert ratio >= 4.5, text
+    browser.ask(axe + "\n;void 0")
+    assert promised(browser, AXE_RUN) == []
+
+
+def test_a_row_leads_to_its_record(browser: Browser, folder: Path) -> None:
+    browser.screen(1200)
+    browser.open(folder / "index.html")
+    links = browser.ask("[...document.querySelectorAll('a[href^=records]')]"
+                        ".map(one => one.getAttribute('href'))")
+    assert links
+    assert all((folder / link).is_file() for link in links)
 
 
 def test_without_scripts_all_of_it_is_there(browser: Browser, folder: Path) -> None:
