@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -160,15 +161,17 @@ def is_zombie(process: int) -> bool:
 
 
 def test_a_terminal_that_is_closed_ends_it_and_breaks_no_clean_up(tmp_path: Path) -> None:
-    cleaning = SLOW.replace("    time.sleep(60)", "    try:\n        time.sleep(60)\n    finally:\n"
-                            "        print('cleaned', flush=True)\n        open('clean', 'w')")
+    waiting = '    print("ready", flush=True)\n    time.sleep(60)\n'
+    assert waiting in SLOW
+    cleaning = SLOW.replace(waiting, "    try:\n" + indent(waiting, "    ") + "    finally:\n"
+                            "        print('cleaned', flush=True)\n        open('clean', 'w')\n")
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(tmp_path)
         os.execve(sys.executable, [sys.executable, "-c", cleaning, "plan"],
                   {**os.environ, "PYTHONPATH": str(ROOT)})
     seen = b""
-    while not seen.endswith(b"ready\r\n"):  # or its write is not over, and fails by itself
+    while not seen.endswith(b"ready\r\n"):  # or its write is not over
         seen += os.read(terminal, 100)
     os.close(terminal)
     _, status = os.waitpid(child, 0)
