@@ -60,11 +60,6 @@ def write_lock_of(checkout: Path, *wheels: LockedWheel) -> None:
     write_lock(checkout / "locks", lock)
 
 
-def heed_interrupts() -> None:
-    """Undo what a shell does to its background jobs, which Ctrl-C is not meant for."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def start(checkout: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {
         "UV_DEFAULT_INDEX": url, "PIP_CONFIG_FILE": os.devnull,
@@ -72,7 +67,7 @@ def start(checkout: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "builder", "--matrix", str(checkout / "matrix.toml"), *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=Path(__file__).parents[2], preexec_fn=heed_interrupts)
+        cwd=Path(__file__).parents[2])
 
 
 def run(checkout: Path, url: str, *arguments: str) -> tuple[int, str, str]:

@@ -65,8 +65,7 @@ class Host:
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.toml"), *words],
-            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *words: str, code: int = 0) -> tuple[str, str]:
         with self.start(*words) as child:

@@ -50,15 +50,9 @@ def image() -> None:
     subprocess.run([*SPARKYARD, "build", "cpu"], env=ENVIRONMENT, check=True, capture_output=True)
 
 
-def heed_interrupts() -> None:
-    """Undo what a shell does to its background jobs, which Ctrl-C is not meant for."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def start_smoke() -> subprocess.Popen[bytes]:
     return subprocess.Popen([*SPARKYARD, "smoke", "cpu", "--level", "2"], env=ENVIRONMENT,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                            preexec_fn=heed_interrupts)
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def test_ctrl_c_leaves_no_container() -> None:

@@ -26,7 +26,6 @@ from builder.record.check import Status
 from builder.record.models import Record
 from builder.record.reader import read_record
 from tests.integration.test_build import daemon
-from tests.integration.test_smoke import heed_interrupts
 
 pytestmark = pytest.mark.engine
 
@@ -115,8 +114,7 @@ class Place:
         return subprocess.Popen(
             [sys.executable, "-m", "builder", "--matrix", str(self.root / "matrix.toml"), *words],
             env={**os.environ, "PYTHONPATH": str(ROOT), "SPARKYARD_CACHE": str(self.cache),
-                 **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=heed_interrupts)
+                 **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def record(self) -> Record:
         """Read the one record."""

@@ -31,16 +31,10 @@ sys.exit(main())
 """
 
 
-def heed_interrupts() -> None:
-    """Undo what a shell does to its background jobs, which Ctrl-C is not meant for."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_a_request_to_end_is_an_interruption_and_no_traceback() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         with subprocess.Popen([sys.executable, "-c", SLOW, "plan"], cwd=ROOT, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              preexec_fn=heed_interrupts) as child:
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
             child.send_signal(number)
@@ -126,8 +120,8 @@ def test_whatever_was_started_ends_with_us_in_each_thread(
         number: signal.Signals, tmp_path: Path) -> None:
     before = all_sleep(set())
     with subprocess.Popen([sys.executable, "-c", BUSY, "plan"], cwd=tmp_path, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE,
-                          preexec_fn=heed_interrupts) as child:
+                          env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          stderr=subprocess.PIPE) as child:
         await_that(lambda: len(all_sleep(before)) == SLEEPS)
         child.send_signal(number)
         _, errors = child.communicate()
