@@ -10,6 +10,7 @@ import signal
 import stat
 import sys
 import warnings
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -49,8 +50,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
     if number == signal.SIGHUP:
         for descriptor in (1, 2):
             # A terminal that is gone is a device and no terminal: writing to it fails.
-            if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
-                os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+            with suppress(OSError):  # it may have been closed from the start
+                if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+                    os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
     interrupt_workers()
     raise KeyboardInterrupt
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 GRACE_S = 10.0  # between the request to end and the kill; buildx takes one second to cancel a build
 KILLED_WITHIN_S = 2.0  # a process may be in the kernel when it is killed
-LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.05
 PARENT = "SPARKYARD_PARENT"  # the process whose death is a request to end
 OPEN, CLOSED = "open", "closed"
 # Leads a group, and notes its number, which is its own, before it becomes the command.

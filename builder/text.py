@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
-URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]+@")
-URL_SECRET = re.compile(r"([?&](?:[^=&\s]*(?:token|signature|secret|password|key)[^=&\s]*|sig)=)"
-                        r"[^&\s'\"]+", re.IGNORECASE)
+URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^/\s'\"]+@")
+URL_SECRET = re.compile(r"([?&](?:[^=&\s]{0,200}(?:token|signature|secret|password|key)"
+                        r"[^=&\s]{0,200}|sig)=)[^&\s'\"]+", re.IGNORECASE)
 HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)(?=[^\s"']*\d)[^\s"']{8,}""")
 HOST_TOKEN = re.compile(r"\b(gh[pousr]_|github_pat_)\w{30,}")

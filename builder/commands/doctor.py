@@ -11,7 +11,7 @@ from builder.doctor.facts import facts_of
 from builder.doctor.judging import Line, Need, Verdict, judge
 from builder.doctor.needs import cache_folders, need_of
 from builder.doctor.reading import read_host
-from builder.errors import VerdictError
+from builder.errors import LockError, VerdictError
 from builder.plan import plan_cells
 from builder.recipes.load import load_recipe
 from builder.workspace import Workspace, open_workspace
@@ -45,14 +45,20 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _first_build(workspace: Workspace, machine: str) -> Need:
-    """Return what a build of the first locked cell for this machine takes of the disk."""
+    """Return what a build of the first locked cell for this machine takes of the disk.
+
+    A lock at fault is no fault of the host.
+    """
     platform = "linux/arm64" if machine == "aarch64" else "linux/amd64"
-    standings = read_bases(workspace).standings
-    for cell in workspace.cells:
-        if cell.platform == platform:
-            (plan,) = plan_cells([cell], workspace.locks, workspace.cache, standings)
-            if plan.disk_bytes:
-                return Need(build=plan.disk_bytes, cell=cell.id)
+    try:
+        standings = read_bases(workspace).standings
+        for cell in workspace.cells:
+            if cell.platform == platform:
+                (plan,) = plan_cells([cell], workspace.locks, workspace.cache, standings)
+                if plan.disk_bytes:
+                    return Need(build=plan.disk_bytes, cell=cell.id)
+    except LockError as error:
+        console.warn(f"what a build takes of the disk is not known: {error.what}")
     return Need()
 
 

@@ -15,7 +15,7 @@ from builder.locking.compiled import carry_over
 from builder.locking.explanations import reason_line
 from builder.locking.lock import (
     Lock,
-    load_for,
+    load_edited,
     lock_path,
     read_lock,
     read_reasons,
@@ -23,7 +23,7 @@ from builder.locking.lock import (
     write_reasons,
 )
 from builder.locking.resolver import resolve
-from builder.locking.sums import is_as_written
+from builder.locking.sums import is_as_written, is_cut_off
 from builder.locking.uv import ALL
 from builder.matrix.cells import Cell, select
 from builder.patches.locking import lock_patches
@@ -122,7 +122,7 @@ def _previous(workspace: Workspace, cell: Cell) -> tuple[Lock | None, KnownSizes
     except LockError as error:
         console.warn(f"{error.what}\n{path.name} is ignored: every version is chosen again")
         return None, {}
-    if is_as_written(path):
+    if is_as_written(path) or is_cut_off(path):
         return lock, known_sizes(lock)
     console.warn(f"{path.name} was edited by hand or badly merged: its versions are kept where "
                  "they fit, its sizes are measured again")
@@ -132,7 +132,7 @@ def _previous(workspace: Workspace, cell: Cell) -> tuple[Lock | None, KnownSizes
 def _failed(workspace: Workspace, cell: Cell, error: SparkyardError) -> Outcome:
     console.show_error(error)
     try:
-        kept = load_for(cell, workspace.locks)
+        kept = load_edited(cell, workspace.locks)
     except LockError:
         reason = reason_line(error.what, workspace.root)
         return Outcome(cell, "not locked", None, error.exit_code, reason)

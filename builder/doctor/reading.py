@@ -27,6 +27,7 @@ from builder.process import run
 from builder.text import one_line
 
 PROGRAM_S = 1.5
+FAULT_S = 10.0  # a driver that nothing keeps loaded starts for its first question
 FAULT_CHARS = 200
 FILE_BYTES = 1 << 16
 
@@ -120,7 +121,7 @@ def fault_of(command: tuple[str, ...]) -> str:
     if shutil.which(command[0]) is None:
         return ""
     try:
-        result = run(command, check=False, timeout=PROGRAM_S)
+        result = run(command, check=False, timeout=FAULT_S)
     except SparkyardError:
         return f"{command[0]} does not answer"
     said = (result.stderr.strip() or result.stdout.strip()).splitlines()

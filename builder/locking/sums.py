@@ -120,6 +120,11 @@ def is_as_written(path: Path) -> bool:
 
 def is_edited(path: Path) -> bool:
     """Say whether a file has other bytes than this program wrote; false where no sum is kept."""
+    return _differs(path) and _differs(path)  # it may have been written in between
+
+
+def _differs(path: Path) -> bool:
+    """Compare the sums that a file may have with its bytes, which are read after them."""
     noted = _noted(path)
     return bool(noted) and _digest(path) not in noted
 

@@ -2,7 +2,7 @@
 
 With a key no transparency log is asked for: what is offline stays offline. ``identity`` in its
 place lets cosign ask Sigstore who the caller is. cosign takes the password of the key from
-COSIGN_PASSWORD or the terminal. What is signed of a record is its digest, the text ``sha256:…``
+COSIGN_PASSWORD. What is signed of a record is its digest, the text ``sha256:…``
 that stands in it, so plain cosign can sign and verify it too.
 """
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from builder.engine.client import Container
 from builder.limits import TooMuchError
 
-UNREAD = 1000  # lines that wait for a reader; older ones are in ``lines`` alone
+UNREAD = 1000  # lines that wait for a reader after the boot; older ones are in ``lines`` alone
 LINE = 65_536  # characters of one line that are kept: a longer one is no text for people
 
 
@@ -20,6 +20,7 @@ class Log:
     def __init__(self, box: Container, lines: list[str] | None = None) -> None:
         """Begin to follow the container's output into ``lines``."""
         self.lines: list[str] = [] if lines is None else lines
+        self.bounded = False  # each line of a boot counts; after it nobody may read on for hours
         self._fresh: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._box = box
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -34,7 +35,7 @@ class Log:
 
     def _keep(self, line: str) -> None:
         self.lines.append(line)
-        while self._fresh.qsize() >= UNREAD:  # nobody reads on while the server is asked
+        while self.bounded and self._fresh.qsize() >= UNREAD:
             with suppress(queue.Empty):
                 self._fresh.get_nowait()
         self._fresh.put(line)

@@ -92,7 +92,7 @@ class Guard:
 
     def _stop(self) -> None:
         """Stop all nodes side by side."""
-        stops = [Thread(target=box.stop, args=(GRACE_S,)) for box in self.boxes()]
+        stops = [Thread(target=box.stop, args=(GRACE_S,), daemon=True) for box in self.boxes()]
         for stop in stops:
             stop.start()
         for stop in stops:

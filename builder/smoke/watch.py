@@ -50,6 +50,7 @@ class Watch:
                     console.info(f"  {time.monotonic() - started:5.1f} s  {shown}")
                 end = "" if self.phases.ready else self._boot_ended()
                 if end or self.phases.ready:
+                    self.log.bounded = True
                     self.count(now=self.phases.ready)  # to know later who is missing
                     return Check(check="boot", status=Status.FAIL if end else Status.PASS,
                                  detail=end or "ready", seconds=time.monotonic() - started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,19 @@ def test_without_a_recipe_the_disk_is_judged_by_a_build(
     cli.run(["--matrix", MATRIX, "doctor", "--json"])
     (disk,) = [line for line in json.loads(capsys.readouterr().out) if line["check"] == "disk"]
     assert ", a build of " in disk["seen"]
+
+
+def test_a_lock_at_fault_is_no_fault_of_the_host(
+        capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "locks", tmp_path / "locks")
+    for name in ("images", "wheels", "recipes", "matrix.toml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    bases = tmp_path / "locks" / "bases.toml"
+    bases.write_text(bases.read_text() + "# by hand\n")
+    cli.run(["--matrix", str(tmp_path / "matrix.toml"), "doctor"])
+    said = capsys.readouterr()
+    assert "not known: the bases' lock was edited by hand" in " ".join(said.err.split())
+    assert "machine" in said.out
 
 
 def test_the_worst_comes_first_and_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:

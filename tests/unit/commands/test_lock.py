@@ -95,6 +95,17 @@ def test_what_is_upgraded_is_handed_on(workspace: Workspace, answers: dict[str, 
     assert [call[2] for call in answers["calls"]] == [upgrade]
 
 
+def test_a_lock_whose_writing_was_cut_off_is_not_called_edited(
+        workspace: Workspace, answers: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert lock(workspace, "one") == 0
+    name, sums = "one.toml", workspace.locks / "SHA256SUMS"
+    kept = sums.read_text()
+    begun = next(line for line in kept.splitlines() if line.endswith(f"  {name}"))
+    sums.write_text(kept.replace(begun, f"{'0' * 64}  {name}\n# writing {begun}"))
+    assert lock(workspace, "one") == 0
+    assert "edited" not in capsys.readouterr().err
+
+
 def test_an_edited_lock_keeps_its_versions_and_a_damaged_one_keeps_nothing(
         workspace: Workspace, answers: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert lock(workspace, "one") == 0

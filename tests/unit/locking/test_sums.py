@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from builder.errors import LockError
+from builder.locking import sums
 from builder.locking.sums import (
     SUMS,
     is_as_written,
@@ -84,6 +85,21 @@ def test_an_edited_file_is_refused_with_both_ways_back(tmp_path: Path) -> None:
     with pytest.raises(LockError, match="the lock was edited by hand or badly merged") as caught:
         refuse_edited(path, "lock", "lock it again")
     assert f"git checkout {tmp_path.name}/a.toml`, or lock it again" in caught.value.next_step
+
+
+def test_a_file_that_is_written_while_it_is_judged_is_not_edited(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.toml")
+    look = sums._noted
+
+    def written_after(looked_at: Path) -> set[str]:
+        found = look(looked_at)
+        monkeypatch.setattr(sums, "_noted", look)
+        write_summed(path, b"a = 3\n")
+        return found
+
+    monkeypatch.setattr(sums, "_noted", written_after)
+    assert not is_edited(path)
 
 
 @pytest.mark.parametrize(("text", "fault"), [

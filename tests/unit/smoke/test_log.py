@@ -68,9 +68,19 @@ def test_a_log_that_is_too_much_ends_in_words() -> None:
 
 def test_of_lines_that_nobody_waits_for_only_the_last_wait() -> None:
     """A server may write gigabytes while it is asked; the log itself keeps both of its ends."""
-    box = Box(*map(str, range(3 * UNREAD)))
-    box.go_on.set()
+    box = Box(later=tuple(map(str, range(3 * UNREAD))))
     log = follow(box)
+    log.bounded = True
+    box.go_on.set()
     log.join(30)
     assert list(log.fresh(0)) == [str(number) for number in range(2 * UNREAD, 3 * UNREAD)]
     assert len(log.lines) == 3 * UNREAD
+
+
+def test_during_the_boot_every_line_waits() -> None:
+    """A server that has answered thousands says that it is ready far before its last line."""
+    box = Box("ready", *map(str, range(3 * UNREAD)))
+    box.go_on.set()
+    log = follow(box)
+    log.join(30)
+    assert next(log.fresh(0)) == "ready"
