@@ -9,6 +9,7 @@ whose build cache is emptied before every run; needs about three times the unpac
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -128,8 +129,12 @@ def compare(workspace: Workspace, engine: Engine, cell: Cell) -> None:
 
 def main() -> None:
     """Compare on an engine of our own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cell", nargs="?", default="cpu",
+                        help="what to build (default: %(default)s)")
+    name = parser.parse_args().cell
     workspace = open_workspace(ROOT / "matrix.toml")
-    cell, = select(workspace.cells, [sys.argv[1] if len(sys.argv) > 1 else "cpu"])
+    cell, = select(workspace.cells, [name])
     with private_engine() as (engine, host):
         os.environ["DOCKER_HOST"] = host
         compare(workspace, engine, cell)

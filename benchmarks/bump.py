@@ -6,7 +6,7 @@ last two are the shared small wheels and the environment.
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 from builder.engine.client import Engine, RemoteLayer
 from builder.errors import EngineError
@@ -25,8 +25,12 @@ def layers(engine: Engine, reference: str) -> tuple[RemoteLayer, ...]:
 
 def main() -> None:
     """Print the bytes beside their bar."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old", help="a pushed image")
+    parser.add_argument("new", help="the image that replaces it")
+    options = parser.parse_args()
     engine = Engine.connect()
-    old, new = (layers(engine, reference) for reference in sys.argv[1:3])
+    old, new = (layers(engine, reference) for reference in (options.old, options.new))
     missing = {layer.digest for layer in new} - {layer.digest for layer in old}
     large = sum(layer.size for layer in new[:-REST] if layer.digest in missing)
     rest = sum(layer.size for layer in new[-REST:])

@@ -11,7 +11,7 @@ or a harmless or a context line is claimed as a cause.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,12 +109,15 @@ def excerpts() -> list[str]:
     return bad
 
 
-def main(logs: Sequence[str]) -> int:
+def main() -> int:
     """Count and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logs", nargs="*", metavar="LOG", help="more logs of healthy servers")
+    logs = parser.parse_args().logs
     wrong = [entry for file in FILES for entry in table(file)]
     told()
     return 1 if wrong + healthy([*HEALTHY, *logs]) + excerpts() else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

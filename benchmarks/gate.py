@@ -9,6 +9,7 @@ not counted). The wheel of triton that the cell ``cpu`` locks has the `cuobjdump
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -119,7 +120,10 @@ def main() -> None:
     if sys.argv[1:2] == ["--inflate"]:
         inflate(sys.argv[2:])
         return
-    cell = sys.argv[1] if len(sys.argv) > 1 else "tf5"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cell", nargs="?", default="tf5",
+                        help="whose wheels are judged (default: %(default)s)")
+    cell = parser.parse_args().cell
     wheels = wheels_of(cell)
     once = ran(sys.executable, __file__, "--inflate", *(path for path, _ in wheels))
     with tempfile.TemporaryDirectory(dir=cache_folder().parent) as scratch:  # for hard links

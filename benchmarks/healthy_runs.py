@@ -7,7 +7,7 @@ server's log shows a known issue. A second word names another recipe.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -64,8 +64,13 @@ def once(number: int, client: Client, recipe: Recipe) -> list[Check]:
 
 def main() -> int:
     """Run and sum up."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    recipe = load_recipe(ROOT, sys.argv[2] if len(sys.argv) > 2 else "tiny-gemma4")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="?", default=20, type=int,
+                        help="how often the battery is asked (default: %(default)s)")
+    parser.add_argument("recipe", nargs="?", default="tiny-gemma4",
+                        help="what is served (default: %(default)s)")
+    options = parser.parse_args()
+    runs, recipe = options.runs, load_recipe(ROOT, options.recipe)
     with served(recipe) as (box, client):
         red = [bad for number in range(1, runs + 1) if (bad := once(number, client, recipe))]
         issues = diagnose(box.logs(), load())

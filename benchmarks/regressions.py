@@ -9,10 +9,10 @@ decode points at c1 shows, and how often its 95 % interval contains the true one
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
 import statistics
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -99,8 +99,13 @@ def measure(case: Case, repetitions: int, seed: int) -> Rates:
 
 def main() -> None:
     """Print the table."""
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repetitions", nargs="?", default=1000, type=int,
+                        help="comparisons of each kind (default: %(default)s)")
+    parser.add_argument("seed", nargs="?", default=5, type=int,
+                        help="of the noise (default: %(default)s)")
+    options = parser.parse_args()
+    repetitions, seed = options.repetitions, options.seed
     print(f"{repetitions} repetitions each, seed {seed}")
     print(f"{'true change':45} {'flagged':>9} {'falsely':>9} {'decode c1':>9} {'held':>9}")
     for case in CASES:

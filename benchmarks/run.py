@@ -6,6 +6,7 @@ nothing to do. Each figure is the median of five runs; a command's own start-up 
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -53,11 +54,14 @@ def plan(cells: int) -> float:
 
 def main() -> None:
     """Print each ratio beside its bar."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cell", nargs="?", default="cpu",
+                        help="a cell that is built (default: %(default)s)")
+    cell = parser.parse_args().cell
     start, thousand, many = plan(1), plan(1000), plan(8000)
     print(f"plan, 1,000 cells: {thousand:.2f} s (start-up {start:.2f} s; bar: 1 s beyond it)")
     print("plan, 8,000 cells / 1,000 cells beyond start-up: "
           f"{(many - start) / (thousand - start):.1f} (linear: 8.0)")
-    cell = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     help_s, nothing = seconds("build", "--help"), seconds("build", cell)
     print(f"build {cell}, nothing to do: {nothing:.2f} s (start-up {help_s:.2f} s; bar: 1 s "
           f"beyond it; {nothing / help_s:.1f} x start-up)")

@@ -7,8 +7,8 @@ differ, the time, and the disk that the engine takes at its peak.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,9 +61,15 @@ def say(what: str, built: Built) -> None:
 
 def main() -> None:
     """Print bytes, seconds and the peak of the disk."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", nargs="?", default="cpu-arm64",
+                        help="the cell that is sent first (default: %(default)s)")
+    parser.add_argument("second", nargs="?", default="cpu-arm64-tf4",
+                        help="the cell that follows (default: %(default)s)")
+    options = parser.parse_args()
     workspace = open_workspace(ROOT / "matrix.toml")
-    names = sys.argv[1:] or ["cpu-arm64", "cpu-arm64-tf4"]
-    one, other = (select(workspace.cells, [name])[0] for name in names)
+    one, other = (select(workspace.cells, [name])[0]
+                  for name in (options.first, options.second))
     with private_engine() as (engine, _):
         base = engine.info.data_root
         with watched(base) as peak:

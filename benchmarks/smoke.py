@@ -7,6 +7,7 @@ All the rest is the harness's own: its start-up, the container made and removed,
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
@@ -73,6 +74,7 @@ def start_up() -> float:
 
 def main() -> int:
     """Run and print each part with its share."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     boot, asked, made, removed = (list[Span]() for _ in range(4))
     timed(Watch, "boot", boot)
     timed(client.Client, "_send", asked)

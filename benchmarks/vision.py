@@ -7,8 +7,8 @@ battery judges it. Prints what was wrong, and the share of right answers by kind
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -53,8 +53,13 @@ def wrong(client: Client, question: Question) -> str:
 
 def main() -> int:
     """Ask and sum up."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    recipe = load_recipe(ROOT, sys.argv[2] if len(sys.argv) > 2 else "tiny-gemma4")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pictures", nargs="?", default=200, type=int,
+                        help="how many questions (default: %(default)s)")
+    parser.add_argument("recipe", nargs="?", default="tiny-gemma4",
+                        help="what is served (default: %(default)s)")
+    options = parser.parse_args()
+    count, recipe = options.pictures, load_recipe(ROOT, options.recipe)
     chance = random.Random(SEED)
     asked = [question for _ in range(count // KINDS) for question in questions(chance)]
     with served(recipe) as (_, client), ThreadPoolExecutor(AT_ONCE) as pool:
