@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from builder import labels as label
-from builder.attachments import attach_all, own_records
+from builder.attachments import PROVENANCE_TYPE, attach_all, own_records
 from builder.bases.state import read_bases
 from builder.cli import run
 from builder.locking.lock import Lock, load_for
@@ -25,7 +25,7 @@ from builder.promotion import moving
 from builder.promotion.cell import CellTags, tags_of
 from builder.promotion.evidence import RECORD_TYPE, sign_record
 from builder.promotion.signing import SIGNATURE_TYPE, sign
-from builder.promotion.verify import SBOM_TYPE
+from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.record.check import Status
 from builder.record.models import Record, records_folder
 from builder.registry.manifest import image_config, image_manifest
@@ -43,6 +43,7 @@ level = "2"
 hardware = ["cpu"]
 unverified = { level = "1a", hardware = ["cpu"] }
 """
+ATTACHED = (RECORD_TYPE, SBOM_TYPE, LOCK_TYPE, PROVENANCE_TYPE)
 
 
 @dataclass
@@ -314,6 +315,43 @@ def test_verify_names_a_tag_that_the_log_does_not_know(
     assert "does not know this image" in wrong["tag"]
 
 
+@pytest.fixture
+def deleting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the registry delete, as its operator has to."""
+    monkeypatch.setenv("REGISTRY_STORAGE_DELETE_ENABLED", "true")
+
+
+def test_what_nothing_needs_is_removed_and_the_rest_is_still_good(
+        deleting: None, shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.ship("1.0")
+    assert shop.run("promote", "probe") == 0
+    unproven = shop.push("2.0")
+    shop.attach(unproven)
+    shop.ship("3.0")
+    words = ("tags", "probe", "--prune", "--days", "0")
+    assert shop.run(*words) == 0
+    assert "1 of 3 images may go" in capsys.readouterr().out
+    assert shop.pointed("probe-2.0") == unproven.digest, "a look removes nothing"
+    assert shop.run(*words, "--yes") == 0
+    assert "removed 1 images" in capsys.readouterr().err
+    assert shop.repository.manifest(unproven.digest) is None
+    assert "probe-2.0" not in shop.repository.tags()
+    for image in ("probe", "probe:probe-1.0", "probe:probe-3.0"):
+        assert verified(shop, capsys, image) == (0, {})
+    assert shop.run(*words, "--yes") == 0
+    assert "removed 0 images" in capsys.readouterr().err
+
+
+def test_a_registry_that_deletes_nothing_says_so(
+        shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    image = shop.push("1.0")
+    shop.attach(image)
+    shop.push("2.0")
+    assert shop.run("tags", "probe", "--prune", "--days", "0", "--yes") == 4
+    assert "does not allow to delete" in capsys.readouterr().err
+    assert shop.pointed("probe-1.0") == image.digest
+
+
 def test_diff_says_what_an_update_changes_and_costs(
         shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.ship("1.0")
@@ -336,7 +374,7 @@ def test_skopeo_reads_the_list_of_referrers(shop: Shop) -> None:
          f"docker://{shop.host}/team/probe:{fallback_tag(image.digest)}"],
         check=True, capture_output=True, text=True)
     kinds = {one["artifactType"] for one in json.loads(done.stdout)["manifests"]}
-    assert {RECORD_TYPE, SBOM_TYPE} <= kinds
+    assert set(ATTACHED) <= kinds
 
 
 @pytest.mark.usefixtures("tools")
@@ -345,7 +383,7 @@ def test_oras_finds_what_is_attached(shop: Shop) -> None:
     done = subprocess.run(["oras", "discover", "--plain-http", "--format", "json",
                            f"{shop.host}/team/probe@{image.digest}"],
                           check=True, capture_output=True, text=True)
-    assert {RECORD_TYPE, SBOM_TYPE} <= {
+    assert set(ATTACHED) <= {
         one["artifactType"] for one in json.loads(done.stdout)["manifests"]}
 
 
