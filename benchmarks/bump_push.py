@@ -24,7 +24,6 @@ from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, load_for, write_lock
 from builder.locking.resolver import resolve
 from builder.matrix.cells import Cell
-from builder.patches.stage import NO_SERIES
 from builder.store.compressed import Compression, find_compressed
 from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
@@ -36,7 +35,7 @@ def other_image(workspace: Workspace, cell: Cell, version: str, engine: Engine, 
     derived, other = derived_workspace(workspace, cell, version, locks)
     lock = resolve(other, user_sources(), load_for(cell, workspace.locks))
     write_lock(locks, lock)
-    built = build(derived, other, engine, NO_SERIES)
+    built = build(derived, other, engine, {})
     return lock, built.image, built.plan.name
 
 

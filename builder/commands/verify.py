@@ -24,8 +24,6 @@ from builder.text import one_line
 from builder.workspace import Workspace, open_workspace
 
 SHOWN = 100  # characters of a name that is none
-
-
 INDENT = " " * 19  # of the lines below a finding's first
 
 

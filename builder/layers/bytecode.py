@@ -18,7 +18,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from builder import process
 from builder.engine.client import Engine
 from builder.engine.container import RunSpec
 from builder.errors import EngineError, command
@@ -80,15 +79,6 @@ class PipedCompiler:
                 child = self._opened.enter_context(self._start(self._command))
                 self._opened.callback(_let_go, child)
                 return _Session(child, self._python)
-
-
-@contextmanager
-def compiler_here(python: str, interpreter: str) -> Iterator[PipedCompiler]:
-    """Give a compiler that runs ``interpreter`` of this machine, which must be ``python``."""
-    def start(command: Sequence[str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        return process.stream(command, stdin=subprocess.PIPE, stderr=None)
-    with closing(PipedCompiler(python, start, interpreter)) as compiler:
-        yield compiler
 
 
 @contextmanager

@@ -47,8 +47,3 @@ class ImageLayers:
             yield self.shared
         yield from self.overlays
         yield self.environment
-
-
-def kind_of(layer: StoredLayer) -> LayerKind:
-    """Return what a layer holds; raises KeyError or ValueError for one that was not made here."""
-    return LayerKind(layer.facts["kind"])

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from builder import labels as label
 from builder.errors import PatchError
@@ -35,7 +34,6 @@ from builder.removal import remove_file
 from builder.store.content_store import Store
 
 Series = Mapping[str, Sequence[Candidate]]  # by the name of the wheel that it is for
-NO_SERIES: Series = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -197,11 +197,6 @@ class Recipe(Frozen):
         return self.targets[target].target or target
 
 
-def recipe_path(root: Path, package: str) -> Path:
-    """Return where a package's recipe lies in the checkout."""
-    return root / FOLDER / f"{canonicalize_name(package)}.toml"
-
-
 def load_recipe(path: Path) -> Recipe:
     """Read and check one file; raises ConfigError with every error in it."""
     raw = read_toml(path, what="recipe of a compile",

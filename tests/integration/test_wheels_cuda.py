@@ -32,7 +32,7 @@ from builder.store.content_store import Store
 from builder.wheels.assemble import put_together, record_of
 from builder.wheels.key import order_key
 from builder.wheels.order import Order, Rebuilt
-from builder.wheels.recipe import Recipe, load_recipe, recipe_path
+from builder.wheels.recipe import FOLDER, Recipe, load_recipe
 from builder.wheels.sources import fetch_files
 from builder.workspace import Workspace, cache_folder, open_workspace
 from tests.integration.test_gate import closure, errors
@@ -120,7 +120,7 @@ def make_sources(folder: Path) -> Path:
 
 def make_recipe(sources: Path, arch: str) -> Recipe:
     """Return the recipe of the extensions, with the toolchain that vLLM is compiled with."""
-    toolchain = load_recipe(recipe_path(ROOT, "vllm")).toolchain
+    toolchain = load_recipe(ROOT / FOLDER / "vllm.toml").toolchain
     targets = {name: {"files": [f"spam/{name}.abi3.so"], "sources": ["CMakeLists.txt", "csrc/*"],
                       "architectures": ["12.0f"], "cost": COST}
                for name in TARGETS}

@@ -9,11 +9,11 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from bytecode_here import compiler_here
 from patch_wheels import diff, digest, locked, make_wheel
 
 from builder.fetch.wheels import FetchedWheels
 from builder.layers.assemble import make_layers
-from builder.layers.bytecode import compiler_here
 from builder.locking.lock import Lock
 from builder.patches.stage import (
     Patched,

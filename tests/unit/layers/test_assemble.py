@@ -10,12 +10,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from bytecode_here import compiler_here
 from hand_made_wheels import make_wheel, record_hash
 
 from builder.errors import LockError, UsageError
 from builder.fetch.wheels import FetchedWheels
 from builder.layers.assemble import make_layers
-from builder.layers.bytecode import compiler_here
 from builder.locking.lock import Lock, LockedWheel
 from builder.store.content_store import Store, StoredLayer
 

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from types import CodeType
 
 import pytest
+from bytecode_here import compiler_here
 
 from builder import process
 from builder.errors import EngineError
-from builder.layers.bytecode import Module, PipedCompiler, compiler_here
+from builder.layers.bytecode import Module, PipedCompiler
 
 PYTHON = platform.python_version()
 HERE = (PYTHON, sys.executable)

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from bytecode_here import compiler_here
 from hand_made_wheels import make_wheel
 
 from builder.errors import UsageError
-from builder.layers.bytecode import compiler_here
 from builder.layers.wheel_contents import Layout
 from builder.layers.wheel_layer import PackedWheel, cached_path, pack_wheel
 from builder.tarball import read_files

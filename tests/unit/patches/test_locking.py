@@ -15,7 +15,6 @@ from builder.locking.lock import Lock, load_for, read_lock
 from builder.patches import artifact
 from builder.patches.diffs import digest_of, find, keep, normal_form, place
 from builder.patches.load import load_series
-from builder.patches.stage import NO_SERIES
 
 OWN = diff("vllm/__init__.py", FIRST, 'WORD = "own"\n').decode()
 
@@ -129,7 +128,7 @@ def test_no_patch_no_question(resolved: Patched) -> None:
     assert refresh(at) == 0
     assert run(["--matrix", str(at.matrix), "lock"]) == 0
     assert not at.hosting.requests
-    assert load_series(at.workspace, at.cell, locked(at)) == NO_SERIES
+    assert load_series(at.workspace, at.cell, locked(at)) == {}
 
 
 def test_damaged_bytes_in_the_cache_are_removed(tmp_path: Path) -> None:

@@ -20,11 +20,7 @@ from patched_layers import (
 from builder.errors import PatchError
 from builder.fetch.wheels import FetchedWheels
 from builder.locking.lock import Lock
-from builder.patches.stage import (
-    NO_SERIES,
-    apply_series,
-    series_digest,
-)
+from builder.patches.stage import apply_series, series_digest
 from builder.patches.status import Candidate
 from builder.store.content_store import Store
 
@@ -66,4 +62,4 @@ def test_the_digest_of_a_series_depends_on_its_bytes_and_is_empty_without_patche
     assert one
     assert one != series_digest({"vllm": [Candidate("#7", "7", DELETE)]})
     assert one == series_digest({"vllm": [Candidate("#7", "7", CHANGE)], "torch": []})
-    assert series_digest(NO_SERIES) == ""
+    assert series_digest({}) == ""

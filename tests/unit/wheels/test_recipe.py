@@ -9,14 +9,14 @@ import pytest
 from wheel_recipes import COST, DOCUMENT, document, recipe
 
 from builder.errors import ConfigError, UsageError
-from builder.wheels.recipe import load_recipe, load_recipes, recipe_path
+from builder.wheels.recipe import FOLDER, load_recipe, load_recipes
 
 ROOT = Path(__file__).parents[3]
 
 
 def written(folder: Path, value: object, name: str = "vllm") -> Path:
     """Write a document as TOML: inline tables are JSON with other signs."""
-    path = recipe_path(folder, name)
+    path = folder / FOLDER / f"{name}.toml"
     path.parent.mkdir(exist_ok=True)
     assert isinstance(value, dict)
     path.write_text("".join(f"{key} = {_toml(each)}\n" for key, each in value.items()))
@@ -67,7 +67,7 @@ def test_a_recipe_without_targets_says_what_the_whole_takes(tmp_path: Path) -> N
 
 def test_a_missing_recipe_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no recipe"):
-        load_recipe(recipe_path(tmp_path, "vllm"))
+        load_recipe(tmp_path / FOLDER / "vllm.toml")
 
 
 def test_inputs_are_what_the_bytes_depend_on() -> None:
@@ -92,5 +92,5 @@ def test_requirements_fit_a_machine() -> None:
 
 def test_the_recipes_of_this_checkout_are_whole() -> None:
     for name, found in load_recipes(ROOT).items():
-        assert recipe_path(ROOT, name).exists()
+        assert (ROOT / FOLDER / f"{name}.toml").exists()
         assert found.targets or found.whole
