@@ -8,7 +8,7 @@ Every blob is checked against its digest, so what is taken is what was compiled.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,15 +64,18 @@ def push_record(registry: str, sha256: str, record: WheelRecord, journals: Path)
     return name
 
 
-def pull(registry: str, key: str, output: Path) -> Rebuilt | None:
+def pull(registry: str, key: str, output: Path,
+         check: Callable[[Rebuilt], object] = lambda _given: None) -> Rebuilt | None:
     """Fill ``output`` with what was compiled under a key; None where no registry has it whole.
 
+    ``check`` is told what the registry has before any of it is fetched, and raises what it refuses.
     Raises IntegrityError where the registry gives other bytes than those of a digest.
     """
     repository = _repository(compiled_name(registry, key))
     rebuilt = _facts(repository, f"compiled-{key}", Rebuilt)
     if rebuilt is None or rebuilt.key != key:
         return None
+    check(rebuilt)
     require_space(output, sum(file.size for file in rebuilt.files), "for compiled files")
     for file in rebuilt.files:
         target = output / file.path

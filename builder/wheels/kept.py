@@ -7,6 +7,7 @@ key. Files are hashed again whenever they are taken; a damaged folder is removed
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,17 +34,19 @@ class Kept:
         self._root = store.root
         self._folder = store.root / FOLDER
 
-    def find(self, key: str) -> tuple[Rebuilt, Path] | None:
+    def find(self, key: str, fits: Callable[[Rebuilt], bool] = lambda _given: True
+             ) -> tuple[Rebuilt, Path] | None:
         """Return what was compiled under a key, and the folder of its files; None if not whole.
 
-        What was seen to be damaged is removed. Raises UsageError where it cannot be read: it took
-        hours, and may be whole.
+        What was seen to be damaged is removed, and so is a record for which ``fits`` says no: it
+        would be in the way of every later compile. Raises UsageError where it cannot be read: it
+        took hours, and may be whole.
         """
         folder = self._folder / key
         try:
             text = read_file(folder / _FACTS, SETTINGS_BYTES, "record of a compile")
             rebuilt = Rebuilt.model_validate_json(text)
-            whole = rebuilt.key == key and all(
+            whole = rebuilt.key == key and fits(rebuilt) and all(
                 sha256_file(folder / _FILES / file.path) == file.sha256 for file in rebuilt.files)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
             whole = False
@@ -56,7 +59,8 @@ class Kept:
                 os.utime(folder / _FACTS)  # last use, for ``prune``
             return rebuilt, folder / _FILES
         if folder.exists():
-            console.warn(f"what was compiled as {key[:12]} is damaged, and is not used")
+            console.warn(f"what was compiled as {key[:12]} is damaged or not what the key makes; "
+                         "it is removed")
             remove_tree(folder, self._root)
         return None
 
@@ -81,8 +85,9 @@ class Kept:
         """Return all that was compiled, by key; what is not readable is left out."""
         found = []
         for path in sorted(self._folder.glob(f"*/{_FACTS}")):
-            with suppress(OSError, ValueError):
-                found.append(Rebuilt.model_validate_json(path.read_bytes()))
+            with suppress(OSError, ValueError, UsageError):
+                text = read_file(path, SETTINGS_BYTES, "record of a compile")
+                found.append(Rebuilt.model_validate_json(text))
         return found
 
     def record(self, sha256: str) -> WheelRecord | None:

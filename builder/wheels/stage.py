@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,7 +26,7 @@ from builder.wheels.decision import Decision
 from builder.wheels.kept import Kept
 from builder.wheels.key import order_key
 from builder.wheels.native import NativePatches, compiled_files, native_patches
-from builder.wheels.order import WHOLE, Compiler, Order, Rebuilt
+from builder.wheels.order import WHOLE, Compiler, Order, Rebuilt, RebuiltFile
 from builder.wheels.policy import source_version
 from builder.wheels.recipe import Recipe
 from builder.wheels.sources import Archive, external_archives, fetch_files, source_archive
@@ -64,6 +64,22 @@ class Job:
         """Return the torch that is compiled against."""
         return None if self.recipe.name == "torch" else self.lock.wheel("torch")
 
+    def makes(self, rebuilt: Rebuilt) -> bool:
+        """Say whether compiled files are those of the job's targets, by their names alone."""
+        if not self.decision.targets:
+            return [file.target for file in rebuilt.files] == [WHOLE]
+        return not self.strange(rebuilt)
+
+    def strange(self, rebuilt: Rebuilt) -> list[str]:
+        """Return the files that the targets do not make, and those of theirs that are missing.
+
+        Which files there are follows from the recipe, whatever stands beside them.
+        """
+        names = self.decision.targets
+        wanted = {(file, name) for name in names for file in self.recipe.targets[name].files}
+        given = {(file.path, file.target) for file in rebuilt.files}
+        return sorted({path for path, _ in given ^ wanted})
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -99,9 +115,10 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     had, DiskError.
     """
     kept = Kept(store)
-    found, origin = kept.find(job.key), Origin.KEPT
+    found, origin = kept.find(job.key, job.makes), Origin.KEPT
     if found is None:
-        found, origin = _pulled(registry, job.key, kept, store), Origin.REGISTRY
+        found = _pulled(registry, job.key, kept, store, lambda given: _refuse_strange(job, given))
+        origin = Origin.REGISTRY
     published = fetch_files(job.cell.id, [job.decision.wheel], store, job.cell.indexes)
     order = _order(job, published, store, jobs)
     if found is None:
@@ -109,7 +126,6 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     elif again:
         _compare(found[0], order, job, compiler, store)
     rebuilt, folder = found
-    _require_own_files(job, rebuilt, origin)
     record = record_of(order, rebuilt)
     wheel = kept.wheel_of(record, store)
     if wheel is None:
@@ -119,20 +135,12 @@ def run_job(registry: str, job: Job, compiler: Compiler, store: Store, *,
     return Outcome(job, wheel, rebuilt, origin)
 
 
-def _require_own_files(job: Job, rebuilt: Rebuilt, origin: Origin) -> None:
-    """Refuse files that the targets do not make: whoever may write to a registry names any.
-
-    Which files there are follows from the recipe, whatever stands beside them.
-    """
-    names = job.decision.targets
-    wanted = {(file, name) for name in names for file in job.recipe.targets[name].files}
-    given = {(file.path, file.target) for file in rebuilt.files}
-    whole = not names and [file.target for file in rebuilt.files] == [WHOLE]
-    if not whole and (not names or given != wanted):
-        strange = ", ".join(sorted(path for path, _ in given ^ wanted)[:SHOWN])
-        raise VerdictError(f"what {origin.value} has under this key is not what "
-                           f"{job.recipe.name}'s targets make: {strange}", where=job.key,
-                           next_step="remove the tag "
+def _refuse_strange(job: Job, rebuilt: Rebuilt) -> None:
+    """Refuse files that the targets do not make: whoever may write to a registry names any."""
+    if not job.makes(rebuilt):
+        strange = ", ".join(job.strange(rebuilt)[:SHOWN])
+        raise VerdictError(f"what the registry has under this key is not what {job.recipe.name}'s "
+                           f"targets make: {strange}", where=job.key, next_step="remove the tag "
                            f"compiled-{job.key[:12]}… from the registry, and compile again")
 
 
@@ -185,10 +193,12 @@ def _compare(before: Rebuilt, order: Order, job: Job, compiler: Compiler, store:
     console.info(f"{counted(len(before.files), 'file')} compared: the same, byte for byte")
 
 
-def _pulled(registry: str, key: str, kept: Kept, store: Store) -> tuple[Rebuilt, Path] | None:
+def _pulled(registry: str, key: str, kept: Kept, store: Store,
+            check: Callable[[Rebuilt], object] = lambda _given: None
+            ) -> tuple[Rebuilt, Path] | None:
     with store.temporary("output") as output:
         output.mkdir()
-        rebuilt = artifact.pull(registry, key, output)
+        rebuilt = artifact.pull(registry, key, output, check)
         return None if rebuilt is None else (rebuilt, kept.keep(rebuilt, output))
 
 
@@ -216,7 +226,7 @@ def provide(registry: str, cell: Cell, lock: Lock, store: Store) -> None:
         kept = Kept(store)
         record = kept.record(wheel.sha256) or artifact.pull_record(registry, wheel.sha256)
         found = record and (kept.find(entry.key) or _pulled(registry, entry.key, kept, store))
-        if not record or not found:
+        if not record or not found or _paths(found[0].files) != _paths(record.files):
             continue
         published = LockedWheel.model_validate(entry.model_dump(
             include=set(LockedWheel.model_fields)))
@@ -225,6 +235,10 @@ def provide(registry: str, cell: Cell, lock: Lock, store: Store) -> None:
         if made != wheel:
             raise IntegrityError(wheel.file, expected=wheel.sha256, actual=made.sha256)
         kept.keep_record(wheel.sha256, record)
+
+
+def _paths(files: Sequence[RebuiltFile]) -> set[str]:
+    return {file.path for file in files}
 
 
 def fetch_compiled(registry: str, cell: Cell, lock: Lock, store: Store) -> dict[LockedWheel, Path]:

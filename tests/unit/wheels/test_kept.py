@@ -9,6 +9,7 @@ import pytest
 from compiled_extension import Gcc, make_order
 
 from builder.errors import UsageError
+from builder.limits import SETTINGS_BYTES
 from builder.store.content_store import Store
 from builder.wheels.assemble import put_together, record_of
 from builder.wheels.kept import Kept
@@ -48,6 +49,24 @@ def test_a_damaged_file_is_as_if_it_was_not_there(tmp_path: Path) -> None:
     (found[1] / "spam/_answer.abi3.so").write_bytes(b"cut")
     assert Kept(store).find(KEY) is None
     assert not found[1].exists()
+
+
+def test_what_does_not_fit_is_removed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    rebuilt = keep(store, tmp_path)
+    assert Kept(store).find(KEY, lambda given: given == rebuilt)
+    assert Kept(store).find(KEY, lambda _given: False) is None
+    assert not (store.root / "compiled" / KEY).exists()
+
+
+def test_everything_leaves_out_what_is_no_record(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    rebuilt = keep(store, tmp_path)
+    for name, text in (("cd" * 32, "{"), ("ef" * 32, " " * (SETTINGS_BYTES + 1))):
+        folder = store.root / "compiled" / name
+        folder.mkdir()
+        (folder / "rebuilt.json").write_text(text)
+    assert Kept(store).everything() == [rebuilt]
 
 
 def test_what_cannot_be_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

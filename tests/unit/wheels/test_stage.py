@@ -29,6 +29,7 @@ from builder.patches.status import Candidate
 from builder.store.content_store import Store
 from builder.wheels.artifact import push
 from builder.wheels.decision import decide
+from builder.wheels.order import Rebuilt
 from builder.wheels.stage import Job, Origin, Outcome, fetch_cell, job_for, provide, run_job
 
 ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
@@ -147,6 +148,20 @@ def test_the_compile_is_against_the_locked_torch(tmp_path: Path) -> None:
     assert replace(job, lock=torch).torch == torch.wheels[0]
 
 
+def forged(bench: Bench, outcome: Outcome, **changed: str) -> Rebuilt:
+    """Return the record of a compile with another name for its file; the bytes are there."""
+    whole = outcome.rebuilt
+    made = whole.model_copy(update={"files": (whole.files[0].model_copy(update=changed),)})
+    path = bench.folder / "forged" / made.files[0].path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((kept_folder(bench, outcome) / "files" / whole.files[0].path).read_bytes())
+    return made
+
+
+def kept_folder(bench: Bench, outcome: Outcome) -> Path:
+    return bench.store().root / "compiled" / outcome.job.key
+
+
 @pytest.mark.parametrize("changed", [
     {"path": "spam/__init__.py"}, {"target": "_other"}, {"target": ""}])
 def test_files_that_no_target_makes_are_not_taken_from_a_registry(
@@ -154,15 +169,36 @@ def test_files_that_no_target_makes_are_not_taken_from_a_registry(
     """Whoever may write there could put any file of the wheel in the place of the published one."""
     with serving() as server:
         bench = Bench(tmp_path, f"{server.host}/team")
-        outcome = bench.run(bench.job())
-        forged = outcome.rebuilt.model_copy(update={"files": (
-            outcome.rebuilt.files[0].model_copy(update=changed),)})
-        folder = tmp_path / "forged" / forged.files[0].path
-        folder.parent.mkdir(parents=True)
-        folder.write_bytes((tmp_path / "store" / "compiled" / outcome.job.key / "files"
-                            / outcome.rebuilt.files[0].path).read_bytes())
-        push(bench.registry, forged, tmp_path / "forged", tmp_path / "journals")
-        other = bench.store("another machine")
-        with pytest.raises(VerdictError, match="is not what spam's targets make"):
+        wrong = forged(bench, bench.run(bench.job()), **changed)
+        push(bench.registry, wrong, tmp_path / "forged", tmp_path / "journals")
+        other, asked = bench.store("another machine"), server.count("GET")
+        with pytest.raises(VerdictError, match="registry has under this key is not what spam's"):
             bench.run(bench.job(), other)
+        assert server.count("GET") == asked + 2, "the manifest and the record, none of the files"
         assert not list((other.root / "wheels").glob("*/*+sy*"))
+        assert not (other.root / "compiled").exists(), "nothing of it is in the next run's way"
+
+
+def test_a_kept_record_that_does_not_fit_is_removed_and_the_files_are_compiled_anew(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = Bench(tmp_path, "127.0.0.1:9/team")
+    outcome = bench.run(bench.job())
+    folder = kept_folder(bench, outcome)
+    (folder / "rebuilt.json").write_text(
+        forged(bench, outcome, target="_other").model_dump_json())
+    capsys.readouterr()
+    again = bench.run(bench.job())
+    assert (again.origin, again.wheel) == (Origin.COMPILED, outcome.wheel)
+    assert "not what the key makes" in capsys.readouterr().err
+    assert bench.run(bench.job()).origin is Origin.KEPT
+
+
+def test_a_record_of_other_files_than_those_here_makes_no_wheel(tmp_path: Path) -> None:
+    with serving() as server:
+        bench = Bench(tmp_path, f"{server.host}/team")
+        outcome = bench.run(bench.job())
+        lock, other = bench.compiled_lock(outcome), bench.store("another machine")
+        push(bench.registry, forged(bench, outcome, path="spam/__init__.py"), tmp_path / "forged",
+             tmp_path / "journals")
+        provide(bench.registry, bench.cell, lock, other)
+        assert other.find_wheel(outcome.wheel) is None
