@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from builder.compile import shared_cache
 from builder.limits import CONFIG_BYTES, read_file
 from builder.store.content_store import Store, StoredLayer
 
@@ -19,11 +20,16 @@ TARGET = "compile"
 CONTEXT = "sparkyard-toolchain"  # BuildKit keeps one copy of a context for each such name
 
 
-def dockerfile(root: Path, base: str, layers: Sequence[StoredLayer]) -> str:
-    """Fill the marked lines of the template: the base, a line a layer."""
+def dockerfile(root: Path, base: str, layers: Sequence[StoredLayer], *, shared: bool = False
+               ) -> str:
+    """Fill the marked places of the template: the base, a line a layer, the network.
+
+    Only a compile with a ``shared`` cache has a network.
+    """
     template = read_file(root / DOCKERFILE, CONFIG_BYTES, "Dockerfile").decode("utf-8", "replace")
     adds = "\n".join(f"ADD --link {layer.digest}.tar /" for layer in layers)
-    return template.replace("@base@", base).replace("@layers@", adds)
+    network = "default" if shared else "none"
+    return template.replace("@base@", base).replace("@layers@", adds).replace("@network@", network)
 
 
 def instructions(root: Path) -> str:
@@ -33,7 +39,7 @@ def instructions(root: Path) -> str:
 
 
 def definition(text: str, store: Store, order: Path, result: Path, platform: str,
-               attempt: str) -> Mapping[str, Any]:
+               attempt: str, *, shared: bool = False) -> Mapping[str, Any]:
     """Return the bake definition; ``order`` goes in as a folder, ``result`` receives ``/out``.
 
     ``attempt`` is new for each run: what a compile did is never taken from BuildKit's cache, which
@@ -44,6 +50,7 @@ def definition(text: str, store: Store, order: Path, result: Path, platform: str
         "dockerfile-inline": text, "target": "result", "platforms": [platform],
         "args": {"ATTEMPT": attempt}, "output": [f"type=local,dest={result}"],
         "attest": ["type=provenance,disabled=true"],
+        **({"secret": [f"id={shared_cache.SECRET},env={shared_cache.VARIABLE}"]} if shared else {}),
     }}}
 
 

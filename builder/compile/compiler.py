@@ -20,6 +20,7 @@ from builder.compile.failures import MEMORY, first_error
 from builder.compile.progress import Progress
 from builder.compile.result import FILES, LOG, Result, read_lines, read_result
 from builder.compile.scripts import without_comments
+from builder.compile.shared_cache import remote
 from builder.compile.toolchain import FORMAT, Material, layers
 from builder.compile.unpacking import Piece
 from builder.debian.fetch import fetch_debs
@@ -87,10 +88,11 @@ class ContainerCompiler:
     @contextmanager
     def _built(self, order: Order, only: tuple[str, ...]) -> Iterator[tuple[Result, Path, str]]:
         """Run the build; give its result, its folder and the digest of the tools."""
+        shared = remote()
         material = self._material(order)
         base = ensure(self._workspace, self._engine, (order.cell.base_name, self._host))
         text = bake.dockerfile(self._workspace.root, base.reference,
-                               layers(material, self._store))
+                               layers(material, self._store), shared=shared)
         with self._store.temporary("compile") as work:
             inputs, results = work / "order", work / "result"
             inputs.mkdir(parents=True)
@@ -100,7 +102,7 @@ class ContainerCompiler:
                 progress = Progress(meter, asked=order.jobs is not None)
                 self._engine.bake(
                     bake.definition(text, self._store, inputs, results, self._host,
-                                    uuid.uuid4().hex),
+                                    uuid.uuid4().hex, shared=shared),
                     (bake.TARGET,), on_line=progress.line, load=False)
             result = read_result(results)
             if result.status != "complete":

@@ -28,6 +28,13 @@ class Made(Frozen):
     status: int
 
 
+class CompiledSource(Frozen):
+    """A source of the targets; ``kernels`` are the templates that it instantiates by name."""
+
+    source: str
+    kernels: int = 0
+
+
 class Attempt(Frozen):
     """One run of ninja; ``killed`` for memory or not."""
 
@@ -51,6 +58,7 @@ class Result(Frozen):
     cache_hits: int = 0
     cache_misses: int = 0
     cache_bytes: int = 0
+    sources: tuple[CompiledSource, ...] = ()  # of all objects, where only some were asked for
 
     @property
     def made(self) -> tuple[Made, ...]:

@@ -23,6 +23,7 @@ CUDA = "opt/cuda"
 TARGET = f"{CUDA}/targets/sbsa-linux"
 TOOLS = "opt/tools"
 TORCH = "opt/torch"
+HEADERS = "opt/headers"  # of other packages that are compiled against
 _NVIDIA = re.compile(r"nvidia/cu\d+/(.*)")
 _SONAME = re.compile(r"(lib/(lib[A-Za-z0-9_]+)\.so)\.[\d.]+$")
 # The linker is asked for these by name; the other libraries have hundreds of megabytes.
@@ -71,6 +72,8 @@ def placed(name: str, role: str) -> str:
         taken = any(fnmatchcase(name, pattern) for pattern in TORCH_PARTS)
         return f"{TORCH}/{name}" if taken else ""
     inner = _NVIDIA.fullmatch(name)
+    if inner is None and role == "target":
+        return f"{HEADERS}/{name}" if "/include/" in name else ""
     if inner is None:
         return _tool(name) if role == "tool" else ""
     if role == "target":

@@ -31,8 +31,8 @@ NOTE = "sparkyard-wheels.json"
 class WheelRecord(Frozen):
     """All that puts a compiled wheel together again, beside the published wheel and the files.
 
-    ``published`` is None for a whole package, whose one file is a wheel; ``note`` is what the
-    wheel says of itself.
+    ``published`` is None for a whole package, whose one file is a wheel; ``new`` are files that the
+    published wheel does not have; ``note`` is what the wheel says of itself.
     """
 
     package: str
@@ -41,13 +41,16 @@ class WheelRecord(Frozen):
     published: LockedWheel | None
     files: tuple[RebuiltFile, ...]
     note: Mapping[str, Any]
+    new: tuple[str, ...] = ()
 
 
 def record_of(order: Order, rebuilt: Rebuilt) -> WheelRecord:
     """Return how the wheel of a compile is put together."""
     published = order.published[0] if order.published and order.targets else None
     return WheelRecord(package=order.recipe.name, version=compiled_version(order), key=order.key,
-                       published=published, files=rebuilt.files, note=provenance(order, rebuilt))
+                       published=published, files=rebuilt.files, note=provenance(order, rebuilt),
+                       new=tuple(file.path for file in rebuilt.files
+                                 if file.target and order.recipe.targets[file.target].new))
 
 
 def compiled_version(order: Order) -> str:
@@ -122,9 +125,10 @@ def _origin(record: WheelRecord, published: Path | None, folder: Path
 def _changes(record: WheelRecord, folder: Path, source: Path) -> dict[str, Blob | None]:
     with zipfile.ZipFile(source) as archive:
         modes = {item.filename: item.external_attr >> 16 for item in archive.infolist()}
-    unknown = [file.path for file in record.files if file.path not in modes]
+    unknown = [file.path for file in record.files
+               if file.path not in modes and file.path not in record.new]
     if unknown:
         raise VerdictError(f"the published wheel has no {', '.join(unknown)}", where=source.name,
                            next_step=f"correct the files of wheels/{record.package}.toml")
-    return {file.path: Blob((folder / file.path).read_bytes(), bool(modes[file.path] & 0o111))
-            for file in record.files}
+    return {file.path: Blob((folder / file.path).read_bytes(),
+                            bool(modes.get(file.path, 0) & 0o111)) for file in record.files}

@@ -107,9 +107,10 @@ class Build(Frozen):
     """How the build system is called.
 
     ``cmake`` drives CMake and ninja directly and installs each target's component. ``command``
-    runs ``command`` in the unpacked sources; it leaves the files at their paths in the wheel below
-    ``$OUTPUT``, or a whole wheel there. ``exclude`` are globs of sources that are emptied, and
-    ``undefine`` the macros by which others would use them.
+    runs ``command`` in the unpacked sources; it makes ``$TARGETS`` with ``$CC``, ``$CXX`` and nvcc,
+    by ``$LAUNCHER`` where ccache is to keep an object, and leaves the files at their paths in the
+    wheel below ``$OUTPUT``, or a whole wheel there. ``exclude`` are globs of sources that are
+    emptied, and ``undefine`` the macros by which others would use them.
     """
 
     system: Literal["cmake", "command"] = "cmake"
@@ -138,7 +139,8 @@ class Target(Frozen):
 
     ``sources`` are globs (``*`` matches slashes) of all files that it is compiled from, headers
     too: a patch that touches one of them asks for this target. ``instructions`` must be found in
-    the machine code, per file: what the kernels exist for (``QMMA``).
+    the machine code, per file: what the kernels exist for (``QMMA``). Files that the published
+    wheel does not have are ``new``.
     """
 
     target: str = ""  # the build system's name, where it is another than the key
@@ -146,6 +148,7 @@ class Target(Frozen):
     sources: Annotated[tuple[str, ...], Field(min_length=1)]
     architectures: tuple[Architecture, ...] = ()
     instructions: tuple[str, ...] = ()
+    new: bool = False
     cost: Cost
 
 

@@ -33,11 +33,10 @@ pytestmark = pytest.mark.engine
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "tests" / "fixtures" / "compiled_code" / "mma.cu"
 STABLE, PARTS = "_C_stable_libtorch", 19
-NVCC = ("mkdir -p $OUTPUT/small && HOST=$(ls /usr/bin/aarch64-linux-gnu-g++-12 2>/dev/null || "
-        "echo /usr/bin/g++-12) && nvcc -ccbin $HOST --target-directory sbsa-linux -O2 "
+NVCC = ("mkdir -p $OUTPUT/small && nvcc -ccbin $CXX --target-directory sbsa-linux -O2 "
         "-Xcompiler -fPIC -gencode arch=compute_{0},code=sm_{0} {1} -c mma.cu -o mma.o && "
         # nvcc as the linker would write its own folder into the library.
-        "$HOST -shared -s mma.o -L/opt/cuda/targets/sbsa-linux/lib -lcudart "
+        "$CXX -shared -s mma.o -L/opt/cuda/targets/sbsa-linux/lib -lcudart "
         "-o $OUTPUT/small/_C.so")
 
 

@@ -24,7 +24,9 @@ from . import cmake_toolchain, driver_stub, ninja, stub_torch
 ORDER, OUT, SRC, BUILD = Path("/order"), Path("/out"), Path("/src"), Path("/build")
 LOG = OUT / "log.txt"
 CACHE, MEASURES, STUBS = Path("/ccache"), Path("/measures"), Path("/stubs")
+SHARED = Path("/run/secrets/ccache-remote")
 TORCH, TOOLS = Path("/opt/torch/torch"), Path("/opt/tools")
+LAUNCHER = ["/usr/bin/python3", str(Path(__file__).with_name("measure.py")), "ccache"]
 RENAMED = {"/src/": "", "/build/": "", "/opt/torch/": "", "/opt/cuda/": ""}
 
 
@@ -60,23 +62,26 @@ def main() -> int:
 
 
 def _environment(order: dict[str, Any]) -> None:
+    prefix = "aarch64-linux-gnu-" if order["cross"] else ""
     os.environ |= {
+        "CC": f"/usr/bin/{prefix}gcc-12", "CXX": f"/usr/bin/{prefix}g++-12",
         "PATH": f"{TOOLS}/bin:{TOOLS}/cmake/bin:/opt/cuda/bin:/usr/bin:/bin",
         "PYTHONPATH": f"{STUBS}:{TOOLS}/python:{ORDER}", "SPARKYARD_MEASURES": str(MEASURES),
         "CCACHE_DIR": str(CACHE), "CCACHE_COMPILERCHECK": "content", "CCACHE_UMASK": "000",
         "CCACHE_MAXSIZE": f"{order['cache_gb']}G", "SOURCE_DATE_EPOCH": "315532800",
         "CCACHE_NOHASHDIR": "1", "LC_ALL": "C.UTF-8", "CUDA_HOME": "/opt/cuda",
         "CUDA_TOOLKIT_ROOT": "/opt/cuda",
-        "OUTPUT": str(OUT / "files"), **order["environment"],
-        **({"CCACHE_RECACHE": "1"} if order["fresh"] else {})}
+        "OUTPUT": str(OUT / "files"), "TARGETS": " ".join(order["targets"]),
+        "LAUNCHER": " ".join(LAUNCHER), **order["environment"],
+        **({"CCACHE_RECACHE": "1"} if order["fresh"] else {}),
+        **({"CCACHE_REMOTE_STORAGE": SHARED.read_text().strip()} if SHARED.exists() else {})}
     if TORCH.is_dir():
         stub_torch.write(TORCH, STUBS)
     header = Path("/opt/cuda/targets/sbsa-linux/include/cuda.h")
     if header.exists():
-        compiler = "aarch64-linux-gnu-gcc-12" if order["cross"] else "gcc-12"
         lib = header.parents[1] / "lib"
         (lib / "stubs").mkdir(exist_ok=True)
-        driver_stub.write(header, lib / "stubs", f"/usr/bin/{compiler}")
+        driver_stub.write(header, lib / "stubs", os.environ["CC"])
 
 
 def _sources(order: dict[str, Any]) -> Path:
@@ -120,6 +125,8 @@ def _unpack(archive: Path, place: Path, below: str) -> Path:
 
 
 def _build(order: dict[str, Any], source: Path) -> dict[str, Any]:
+    if shutil.which("ccache"):
+        subprocess.run(["ccache", "--zero-stats"], check=False, stdout=subprocess.DEVNULL)
     if order["system"] == "command":
         _logged("command", order["command"], source)
         return {"objects": [], "attempts": [], **_versions(order)}
@@ -128,7 +135,6 @@ def _build(order: dict[str, Any], source: Path) -> dict[str, Any]:
     cores = len(os.sched_getaffinity(0))
     jobs = order["jobs"] or ninja.fitting(ninja.available_memory(), order["memory"], cores)
     ninja.say(f"@jobs {json.dumps({'jobs': jobs, 'cores': cores, 'goals': len(goals)})}")
-    subprocess.run(["ccache", "--zero-stats"], check=False, stdout=subprocess.DEVNULL)
     attempts = ninja.run(BUILD, goals, jobs, order["memory"], LOG)
     facts: dict[str, Any] = {"attempts": [asdict(each) for each in attempts],
                              "available_memory": ninja.available_memory()}
@@ -140,6 +146,7 @@ def _build(order: dict[str, Any], source: Path) -> dict[str, Any]:
         _install(order)
     else:
         _keep_objects(goals)
+        facts["sources"] = _compiled_sources(order, source)
     return {**facts, **_versions(order)}
 
 
@@ -148,10 +155,9 @@ def _configure(order: dict[str, Any], source: Path) -> None:
     if order["undefine"]:
         include = SRC / "undefine.h"
         include.write_text("".join(f"#undef {name}\n" for name in order["undefine"]))
-    launcher = ["/usr/bin/python3", str(Path(__file__).with_name("measure.py")), "ccache"]
     file = SRC / "toolchain.cmake"
     file.write_text(cmake_toolchain.text(cross=order["cross"], renamed=RENAMED,
-                                         launcher=launcher, include=include))
+                                         launcher=LAUNCHER, include=include))
     definitions = [f"-D{key}={value}" for key, value in order["definitions"].items()]
     _logged("configure", ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(BUILD),
                           f"-DCMAKE_TOOLCHAIN_FILE={file}", "-DCMAKE_BUILD_TYPE=Release",
@@ -162,14 +168,29 @@ def _goals(order: dict[str, Any]) -> list[str]:
     """Return what ninja is asked for: targets, or only the objects whose source fits a glob."""
     if not order["only"]:
         return list(order["targets"])
-    listed = subprocess.run(["ninja", "-C", str(BUILD), "-t", "targets", "all"], check=True,
-                            capture_output=True, text=True).stdout
-    objects = re.findall(r"^(\S+\.o): ", listed, re.MULTILINE)
-    found = [name for name in objects if any(fnmatchcase(name, f"*{glob}.o")
-                                             for glob in order["only"])
-             and any(f"/{target}.dir/" in name for target in order["targets"])]
+    found = [name for name in _objects(order)
+             if any(fnmatchcase(name, f"*{glob}.o") for glob in order["only"])]
     if not found:
         raise FailedStep("no such source")
+    return found
+
+
+def _objects(order: dict[str, Any]) -> list[str]:
+    """Return all objects of the targets."""
+    listed = subprocess.run(["ninja", "-C", str(BUILD), "-t", "targets", "all"], check=True,
+                            capture_output=True, text=True).stdout
+    return [name for name in re.findall(r"^(\S+\.o): ", listed, re.MULTILINE)
+            if any(f"/{target}.dir/" in name for target in order["targets"])]
+
+
+def _compiled_sources(order: dict[str, Any], source: Path) -> list[dict[str, Any]]:
+    """Return the sources of all objects, each with the kernels that it instantiates by name."""
+    found = []
+    for name in _objects(order):
+        inner = name.split(".dir/", 1)[1].removesuffix(".o")
+        path = source / inner
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        found.append({"source": inner, "kernels": text.count("template __global__")})
     return found
 
 

@@ -20,6 +20,16 @@ def test_the_dockerfile_has_base_layers_and_no_network(tmp_path: Path) -> None:
     assert all("--network=none" in step for step in text.split("RUN ")[1:])
 
 
+def test_only_a_compile_with_a_shared_cache_has_a_network(tmp_path: Path) -> None:
+    text = bake.dockerfile(ROOT, "base", [], shared=True)
+    assert [step.split()[0] for step in text.split("RUN ")[1:]] == [
+        "--network=none", "--network=default"]
+    store, place = Store(tmp_path / "cache"), tmp_path / "any"
+    for shared, secrets in (True, ["id=ccache-remote,env=SPARKYARD_CCACHE_REMOTE"]), (False, None):
+        target = bake.definition("FROM x", store, place, place, "linux/amd64", "1", shared=shared)
+        assert target["target"][bake.TARGET].get("secret") == secrets
+
+
 def test_comments_are_no_part_of_what_decides(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels/Dockerfile").write_text("# why\nFROM a\n    # indented\nRUN b\n")

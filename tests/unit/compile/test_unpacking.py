@@ -25,6 +25,8 @@ from builder.tarball import File, Link, content
     ("torch/nn/functional.py", "torch", ""),
     ("cmake/data/bin/cmake", "tool", "opt/tools/cmake/bin/cmake"),
     ("ninja-1.13.2.data/scripts/ninja", "tool", "opt/tools/bin/ninja"),
+    ("tvm_ffi/include/tvm/ffi/any.h", "target", "opt/headers/tvm_ffi/include/tvm/ffi/any.h"),
+    ("tvm_ffi/lib/libtvm_ffi.so", "target", ""),
     ("jinja2/environment.py", "tool", "opt/tools/python/jinja2/environment.py"),
     ("jinja2-3.1.6.dist-info/RECORD", "tool", ""),
 ])

@@ -88,6 +88,13 @@ def test_a_file_that_the_published_wheel_lacks_is_refused(tmp_path: Path) -> Non
     with pytest.raises(VerdictError, match=r"has no spam/_new\.so"):
         together(order, rebuilt.model_copy(update={"files": (moved,)}), output,
                  Store(tmp_path / "store"))
+    target = order.recipe.targets["_answer"].model_copy(update={"new": True})
+    recipe = order.recipe.model_copy(update={"targets": {"_answer": target}})
+    store = Store(tmp_path / "store")
+    wheel = together(replace(order, recipe=recipe), rebuilt.model_copy(update={"files": (moved,)}),
+                     output, store)
+    with zipfile.ZipFile(store.wheel_path(wheel)) as archive:
+        assert {"spam/_new.so", "spam/_answer.abi3.so"} <= set(archive.namelist())
 
 
 def test_a_whole_package_is_the_compiled_wheel_under_its_own_version(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,6 +60,20 @@ def test_a_step_that_fails_keeps_its_words(order: dict[str, Any], tmp_path: Path
         inside._logged("configure", ["sh", "-c", "echo CMake Error at x; exit 1"], tmp_path)
     assert failed.value.step == "configure"
     assert "CMake Error at x" in inside.LOG.read_text()
+
+
+def test_what_all_objects_are_compiled_from_is_told_with_its_kernels(
+        order: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = inside._sources(order)
+    (source / "csrc/many.cu").write_text("template __global__ void f<1>();\n" * 3)
+    objects = [f"CMakeFiles/{target}.dir/csrc/{name}.cu.o"
+               for target, name in (("_C", "a"), ("_C", "many"), ("_moe_C", "b"))]
+    listing = "".join(f"{name}: CUDA_COMPILER\n" for name in objects)
+    monkeypatch.setattr(inside.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=listing))
+    asked = order | {"targets": ["_C"], "only": ["many.cu"]}
+    assert inside._goals(asked) == objects[1:2]
+    assert inside._compiled_sources(asked, source) == [
+        {"source": "csrc/a.cu", "kernels": 0}, {"source": "csrc/many.cu", "kernels": 3}]
 
 
 def test_the_result_is_json(order: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
