@@ -5,7 +5,6 @@ Every error has its dotted key; an unknown key comes with the name that was prob
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import typing
@@ -19,10 +18,9 @@ from pydantic_core import ErrorDetails
 
 from builder.errors import ConfigError, Problem, UsageError
 from builder.limits import CONFIG_BYTES, read_file
-from builder.wording import explain
+from builder.wording import close_to, explain
 
 Location = Sequence[str | int]
-LONGEST_NAME = 200  # a comparison costs the square of it
 
 
 def read_toml(path: Path, *, what: str, next_step: str) -> dict[str, Any]:
@@ -73,9 +71,8 @@ def dotted(location: Location) -> str:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """Return ``perhaps you meant "…"`` or the list of what is known."""
-    close = difflib.get_close_matches(word, known, n=1) if len(word) <= LONGEST_NAME else []
-    if close:
-        return f'perhaps you meant "{close[0]}"'
+    if near := close_to(word, known):
+        return f'perhaps you meant "{near}"'
     return f"known here: {', '.join(sorted(known))}" if known else ""
 
 

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from builder import specifiers
 from builder.wording import WrongValueError
 
-_PATH = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+PATH_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"  # of a repository in a registry
 # registry:port/path, as https://github.com/distribution/reference has it
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
-REGISTRY = re.compile(f"{_HOST}(?:/{_PATH})*")
+REGISTRY = re.compile(f"{_HOST}(?:/{PATH_PART})*")
 PATTERN_STEP = "write a backslash before a plain bracket or sign"
 HTTPS_STEP = 'write it like "https://wheels.example/simple"'
 NAME_PATTERN = r"^[a-z0-9]+([.-][a-z0-9]+)*$"  # also a valid image tag, file name and nox session

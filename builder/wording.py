@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 SHOWN = 60  # characters of a wrong value
+LONGEST_WORD = 200  # a comparison costs the square of it
 FORMS: Mapping[str, tuple[str, str]] = {  # a pattern of a model: what it accepts, and an example
     r"^#[0-9a-f]{6}$": ("a colour: # and six hexadecimal digits", "#c00000"),
     r"^([0-9a-f]{40})?$": ("the 40 hexadecimal digits of a commit, or empty", ""),
@@ -163,5 +164,5 @@ def _choice(expected: str, value: Any) -> tuple[str, str]:
 
 def close_to(word: str, known: Sequence[str]) -> str:
     """Return the known word that was probably meant, or nothing; long ones are not compared."""
-    close = difflib.get_close_matches(word, known, n=1) if len(word) <= 4 * SHOWN else []
+    close = difflib.get_close_matches(word, known, n=1) if len(word) <= LONGEST_WORD else []
     return close[0] if close else ""

@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 
 from builder.errors import UsageError
+from builder.model import PATH_PART
 
 LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\])(:\d+)?")
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?")
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
 # registry:port/path/name:tag@digest, as https://github.com/distribution/reference has it
 _REFERENCE = re.compile(
-    rf"(?:{_HOST.pattern}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?"
+    rf"(?:{_HOST.pattern}/)?{PATH_PART}(?:/{PATH_PART})*(?::\w[\w.-]{{0,127}})?"
     r"(?:@(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}))?", re.ASCII)
 HUB = "docker.io"
 HUB_API = "registry-1.docker.io"
