@@ -49,6 +49,17 @@ def served(recipe: Recipe) -> Iterator[tuple[Container, Client]]:
         yield box, client
 
 
+def options(text: str | None, name: str, number: int, what: str) -> tuple[int, Recipe]:
+    """Read the two words of the command line: how many, and the recipe that is served."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument(name, nargs="?", default=number, type=int,
+                        help=f"{what} (default: %(default)s)")
+    parser.add_argument("recipe", nargs="?", default="tiny-gemma4",
+                        help="what is served (default: %(default)s)")
+    found = vars(parser.parse_args())
+    return found[name], load_recipe(ROOT, found["recipe"])
+
+
 def once(number: int, client: Client, recipe: Recipe) -> list[Check]:
     """Ask the battery, print the counts and what is not good; return that."""
     started = time.monotonic()
@@ -64,13 +75,7 @@ def once(number: int, client: Client, recipe: Recipe) -> list[Check]:
 
 def main() -> int:
     """Run and sum up."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="?", default=20, type=int,
-                        help="how often the battery is asked (default: %(default)s)")
-    parser.add_argument("recipe", nargs="?", default="tiny-gemma4",
-                        help="what is served (default: %(default)s)")
-    options = parser.parse_args()
-    runs, recipe = options.runs, load_recipe(ROOT, options.recipe)
+    runs, recipe = options(__doc__, "runs", 20, "how often the battery is asked")
     with served(recipe) as (box, client):
         red = [bad for number in range(1, runs + 1) if (bad := once(number, client, recipe))]
         issues = diagnose(box.logs(), load())

@@ -7,23 +7,19 @@ battery judges it. Prints what was wrong, and the share of right answers by kind
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from benchmarks.healthy_runs import served
+from benchmarks.healthy_runs import options, served
 from benchmarks.pictures import Question, questions
-from builder.recipes.load import load_recipe
 from builder.smoke.client import Client
 from builder.smoke.probes.cases import AnswerCase
 from builder.smoke.probes.judge import judge
 from builder.smoke.probes.pictures import data_url
 
-ROOT = Path(__file__).parents[1]
 BAR = 0.98
 SEED = 98  # neither of the training (11, 21) nor of its proof (2026)
 AT_ONCE = 4
@@ -53,13 +49,7 @@ def wrong(client: Client, question: Question) -> str:
 
 def main() -> int:
     """Ask and sum up."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pictures", nargs="?", default=200, type=int,
-                        help="how many questions (default: %(default)s)")
-    parser.add_argument("recipe", nargs="?", default="tiny-gemma4",
-                        help="what is served (default: %(default)s)")
-    options = parser.parse_args()
-    count, recipe = options.pictures, load_recipe(ROOT, options.recipe)
+    count, recipe = options(__doc__, "pictures", 200, "how many questions")
     chance = random.Random(SEED)
     asked = [question for _ in range(count // KINDS) for question in questions(chance)]
     with served(recipe) as (_, client), ThreadPoolExecutor(AT_ONCE) as pool:

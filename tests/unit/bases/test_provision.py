@@ -40,21 +40,13 @@ from builder.matrix.load import load_matrix
 from builder.tarball import Tar
 from builder.workspace import Workspace
 from tests.unit.locking.test_base_lock import DIGEST, make_base, make_deb
+from tests.unit.matrices import SLIM_TEXT
 
 KEY = ("slim", "linux/arm64")
 CUDA_KEY = ("cuda", "linux/arm64")
 TIME = "20261121T235959Z"
 PUSHED = "sha256:" + 64 * "c"
-MATRIX = """\
-schema = 1
-registry = "127.0.0.1:5000/test"
-[bases.slim]
-flavour = "slim"
-source = "sparkyard/rootfs-bookworm"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64", "linux/arm64"]
-[bases.cuda]
+MATRIX = SLIM_TEXT + """[bases.cuda]
 flavour = "cuda"
 source = "nvidia/cuda:13.0.2-devel-ubuntu24.04"
 python = "3.12"
@@ -185,7 +177,7 @@ def test_upgrade_locks_what_was_made(workspace: Workspace, engine: FakeEngine,
     locked = load_bases(lock_file(workspace))[KEY]
     assert locked == ready.locked
     assert locked.digest == PUSHED
-    assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
+    assert ready.reference == f"127.0.0.1:5000/sparkyard/base-slim@{PUSHED}"
     assert ready.tag.endswith(f":arm64-{locked.image_id[7:19]}")
     assert read_bases(workspace).standings[KEY].state is BaseState.LOCKED
     facts = base_facts.committed(workspace.locks, locked)
@@ -199,7 +191,7 @@ def test_a_base_that_is_there_is_not_made_again(workspace: Workspace, engine: Fa
     asked = engine.asked
     ready = bases.ensure(workspace, as_engine(engine), KEY)
     assert (ready.origin, making["made"], engine.asked) == ("present", 1, asked)
-    assert ready.reference == f"127.0.0.1:5000/test/base-slim@{PUSHED}"
+    assert ready.reference == f"127.0.0.1:5000/sparkyard/base-slim@{PUSHED}"
 
 
 def test_an_emptied_registry_is_filled_from_the_engine(workspace: Workspace, engine: FakeEngine,
@@ -344,7 +336,7 @@ def test_the_sources_of_a_locked_base_stand_in_their_order(
     assert making["sources"] == ["your Debian mirror"], "today's packages are on the mirror alone"
     bases.ensure(workspace, as_engine(engine), KEY)
     assert making["sources"] == ["your Debian mirror", f"the snapshot service at {TIME}",
-                                 "the registry (127.0.0.1:5000/test)"]
+                                 "the registry (127.0.0.1:5000/sparkyard)"]
     monkeypatch.delenv(archives.VARIABLE)
     engine.images.clear()
     engine.registry.clear()

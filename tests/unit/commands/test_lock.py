@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cells_for_tests import make_cell, make_lock, make_wheel
+from matrices import SLIM_TEXT
 
 from builder.cli import run
 from builder.commands import lock as command
@@ -15,15 +16,6 @@ from builder.locking.lock import Lock, read_lock, read_reasons, write_lock
 from builder.matrix.cells import Cell
 from builder.workspace import Workspace, open_workspace
 
-MATRIX = """schema = 1
-registry = "127.0.0.1:5000/sparkyard"
-[bases.slim]
-flavour = "slim"
-source = "sparkyard/rootfs-bookworm"
-python = "3.11"
-glibc = "2.36"
-platforms = ["linux/amd64"]
-"""
 IMAGE = """[images.{name}]
 platform = "linux/amd64"
 base = "slim"
@@ -38,7 +30,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "cache"))
     (tmp_path / "locks").mkdir()
     (tmp_path / "matrix.toml").write_text(
-        MATRIX + IMAGE.format(name="one") + IMAGE.format(name="two"))
+        SLIM_TEXT + IMAGE.format(name="one") + IMAGE.format(name="two"))
     return open_workspace(tmp_path / "matrix.toml")
 
 
