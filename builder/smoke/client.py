@@ -153,6 +153,10 @@ class Client:
                 **options), requests.Response.close)
             if not stream or response.status_code != 200:
                 _read_whole(response, timeout)
+            if response.status_code >= 400:
+                # vLLM 0.19.1 then closes the connection without a word: the next question on it
+                # would get no answer, and a sound server would be called dead.
+                self._session.close()
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError,
                 TooMuchError) as error:
             raise _unanswered("no whole answer", error, end) from error

@@ -70,6 +70,14 @@ def endless(piece: bytes, pause: float) -> Callable[[socket.socket, threading.Ev
 REQUEST = {"model": "tiny"}
 
 
+def test_a_server_that_closes_after_a_bad_request_is_still_healthy() -> None:
+    def once(connection: socket.socket, over: threading.Event) -> None:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}")
+        connection.recv(65_536)  # takes another question, and leaves it without an answer
+    with answering(once) as client:
+        assert [client.status(REQUEST), client.health()] == [400, 400]
+
+
 def test_an_endless_answer_is_given_up_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_BYTES", 1_000_000)
     with answering(endless(b"x" * 65_536, 0)) as client:
