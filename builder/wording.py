@@ -34,6 +34,7 @@ FORMS: Mapping[str, tuple[str, str]] = {  # a pattern of a model: what it accept
     r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$": ("a repository: OWNER/NAME", "vllm-project/vllm"),
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": ("a name of letters, digits, dots and dashes", "_moe_C"),
     r"^[A-Za-z_][A-Za-z0-9_]*$": ("the name of a variable", "CUDA_HOME"),
+    r"^[\w.+!-]+\.tar(\.gz)?$": ("the file name of a source archive", "vllm-0.20.2.tar.gz"),
     r"^[\w.+!-]+\.tar\.gz$": ("the file name of a source archive", "vllm-0.20.2.tar.gz"),
     r"^[\w.+!-]+\.whl$": ("the file name of a wheel", "vllm-0.20.2-py3-none-any.whl"),
     r"^[\w.-]+/[\w.-]+$": ("a repository: OWNER/NAME", "google/gemma-4-31B-it"),

@@ -70,7 +70,8 @@ def provenance(order: Order, rebuilt: Rebuilt) -> dict[str, Any]:
         "targets": list(order.targets),
         "published": None if published is None else {
             "file": published[0].file, "sha256": published[0].sha256},
-        "source": {"file": source.file, "sha256": source.sha256},
+        "source": {"file": source.file, "sha256": source.sha256,
+                   **(source.git.model_dump(mode="json") if source.git else {})},
         "patches": [{"name": patch.name, "sha256": patch.sha256, "files": list(patch.files)}
                     for patch in order.patches],
         "torch": order.torch[0].version if order.torch else None,

@@ -105,7 +105,7 @@ def read_sources(source: Path, wanted: frozenset[str]) -> SourceTree:
     files: dict[str, Blob] = {}
     names: set[str] = set()
     try:
-        with tarfile.open(source, "r:gz") as archive:
+        with tarfile.open(source, "r:" if source.suffix == ".tar" else "r:gz") as archive:
             for member, path in _members(archive):
                 names.add(path)
                 if path in wanted:

@@ -7,7 +7,7 @@ All errors of a file are reported at once, each with its dotted key. What only p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,15 +49,19 @@ class SourceFile(Frozen):
 
 
 class GitRef(Frozen):
-    """The commit that the archive was made from, for where it can be reached."""
+    """The commit whose files are the archive."""
 
     repository: Link
     commit: Annotated[str, Field(pattern=COMMIT)]
 
 
 class Source(SourceFile):
-    """The sources of one version: the archive on the package index, and its commit."""
+    """The sources of one version: an archive on the package index, or the files of a commit.
 
+    With ``git`` the archive is a plain ``.tar`` that is made of them here, the same everywhere.
+    """
+
+    file: Annotated[str, Field(pattern=r"^[\w.+!-]+\.tar(\.gz)?$")]
     git: GitRef | None = None
 
 
@@ -244,7 +248,17 @@ def _wrong(raw: dict[str, Any], path: Path) -> list[Problem]:
     problems += [Problem(f'sources."{version}"', "is not a version", 'write it like "0.20.2"')
                  for version in (versions if isinstance(versions, dict) else ())
                  if not re.fullmatch(r"\d+(\.\d+)*([a-z0-9.]*)", str(version))]
+    problems += [Problem(f'sources."{version}".file', "does not fit where it comes from",
+                         "name it .tar where it is made of a commit (`git`), else .tar.gz")
+                 for version, source in _tables(versions)
+                 if str(source.get("file", "")).endswith(".tar") != ("git" in source)]
     return problems
+
+
+def _tables(found: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tables of a table by name."""
+    if isinstance(found, dict):
+        yield from ((name, each) for name, each in found.items() if isinstance(each, dict))
 
 
 def _is_text(value: object) -> bool:

@@ -9,7 +9,9 @@ import pytest
 from wheel_recipes import COST, DOCUMENT, document, recipe
 
 from builder.errors import ConfigError, UsageError
+from builder.fetch.commits import CommitSource
 from builder.wheels.recipe import FOLDER, load_recipe, load_recipes
+from builder.wheels.sources import source_archive
 
 ROOT = Path(__file__).parents[3]
 
@@ -52,6 +54,18 @@ def test_all_errors_at_once_with_their_keys(tmp_path: Path) -> None:
             "targets._C_stable_libtorch.files"} <= set(problems)
     assert problems["targets._C.architecture"].next_step == 'perhaps you meant "architectures"'
     assert "also made by targets._C" in problems["targets._C_stable_libtorch.files"].what
+
+
+def test_sources_are_an_archive_of_the_index_or_a_commits_files(tmp_path: Path) -> None:
+    commit = {"repository": "https://git.example/vllm", "commit": "c" * 40}
+    source = {"file": "vllm-0.21.0.tar", "sha256": "d" * 64, "size": 1}
+    found = load_recipe(written(tmp_path, document(sources={"0.21.0": {**source, "git": commit}})))
+    archive = source_archive(found, "0.21.0")
+    assert archive.commit == CommitSource(**commit)
+    for wrong in (source, {**source, "file": "vllm-0.21.0.tar.gz", "git": commit}):
+        with pytest.raises(ConfigError) as raised:
+            load_recipe(written(tmp_path, document(sources={"0.21.0": wrong})))
+        assert [problem.where for problem in raised.value.problems] == ['sources."0.21.0".file']
 
 
 def test_the_file_is_named_after_its_package(tmp_path: Path) -> None:

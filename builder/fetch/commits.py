@@ -1,0 +1,91 @@
+"""The files of one commit, as an archive in the store: sources that no package index has.
+
+git fetches the commit alone and checks every object of it by its name. The archive is our own
+normalised tar of its files, so it has one sha256 on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from builder import console
+from builder import git_library as git
+from builder.errors import IntegrityError, LockError, NetworkError
+from builder.files import disk_errors
+from builder.locking.lock import LockedWheel
+from builder.store.content_store import Store
+from builder.tarball import CHUNK_BYTES, File, write_tar
+from builder.text import one_line, redact
+
+SECONDS = 900  # for one commit with its files; vLLM's takes under a minute
+SHOWN = 400  # characters of what git says
+# Nothing is asked of a terminal, and no address starts a program of its own (ext::). What the
+# user's configuration puts in an address's place (insteadOf) is taken: a mirror may be local.
+ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file"}
+REGULAR, EXECUTABLE = 0o100644, 0o100755
+
+
+@dataclass(frozen=True)
+class CommitSource:
+    """A commit of a repository."""
+
+    repository: str
+    commit: str
+
+
+def fetch_commit(source: CommitSource, archive: LockedWheel, store: Store) -> Path:
+    """Return the archive of a commit's files, made where the store lacks it.
+
+    Links and submodules are left out. Raises NetworkError where the commit cannot be fetched,
+    IntegrityError where its archive is not the locked one.
+    """
+    there = store.find_wheel(archive)
+    if there is not None:
+        return there
+    with store.temporary("commit") as folder, disk_errors(store.root, "while sources were fetched"):
+        with git.Repo.init(folder / "repository", mkdir=True, bare=True) as repo:
+            console.info(f"fetching {source.repository} {source.commit[:12]}")
+            top = archive.file.removesuffix(".tar")
+            tar = write_tar(folder / archive.file, _files(_fetched(repo, source), top))
+        if tar.digest != archive.sha256:
+            raise IntegrityError(
+                archive.file, expected=archive.sha256, actual=tar.digest,
+                next_step=f"the commit's files are {tar.size} bytes with that sha256: write both "
+                "into the recipe if you trust the commit")
+        if tar.size != archive.size:
+            raise LockError(f"{archive.file} has {tar.size} bytes, not {archive.size}",
+                            where=archive.name, next_step="write that size into the recipe")
+        return store.add_wheel(archive, tar.path)
+
+
+def _fetched(repo: git.Repo, source: CommitSource) -> git.Commit:
+    """Fetch the commit without its history."""
+    try:
+        with repo.git.custom_environment(**ENVIRONMENT):
+            repo.git.fetch("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--",
+                           source.repository, source.commit, kill_after_timeout=SECONDS)
+        return repo.commit(source.commit)
+    except (git.exc.GitError, ValueError) as error:
+        said = str(getattr(error, "stderr", "")) or str(error)
+        raise NetworkError(
+            f"the commit {source.commit[:12]} could not be fetched: "
+            + one_line(redact(said), SHOWN), where=source.repository,
+            next_step="check the address and that the commit is still there; for a mirror set "
+            "`git config --global url.MIRROR.insteadOf ADDRESS`") from error
+
+
+def _files(commit: git.Commit, top: str) -> Iterator[File]:
+    """Yield the regular files of a commit below one top folder, to be read one after another."""
+    for item in commit.tree.traverse():
+        if isinstance(item, git.Blob) and item.mode in (REGULAR, EXECUTABLE):
+            yield File(f"{top}/{item.path}", item.size, partial(_read, item),
+                       item.mode == EXECUTABLE)
+
+
+def _read(blob: git.Blob) -> Iterator[bytes]:
+    stream = blob.data_stream
+    while chunk := stream.read(CHUNK_BYTES):
+        yield chunk

@@ -1,0 +1,78 @@
+"""Sources of a commit, out of a real repository in place of the hosting service."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import git
+import pytest
+
+from builder.errors import IntegrityError, LockError, NetworkError
+from builder.fetch.commits import CommitSource, fetch_commit
+from builder.store.content_store import Store
+from builder.wheels.native import read_sources
+from builder.wheels.sources import Archive, fetch_files
+
+ADDRESS = "https://git.example/spam.git"
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommitSource:
+    """Make a repository of two commits, and take it for the hosting service; return the first."""
+    folder = tmp_path / "repository"
+    (folder / "csrc").mkdir(parents=True)
+    (folder / "csrc/a.cu").write_text("one\n")
+    (folder / "build.sh").write_text("#!/bin/sh\n")
+    (folder / "build.sh").chmod(0o755)
+    (folder / "link").symlink_to("csrc/a.cu")
+    with git.Repo.init(folder) as repo, repo.config_writer() as config:
+        config.set_value("user", "name", "x").set_value("user", "email", "x@example.org")
+        repo.git.add("--all")
+        repo.git.commit("--quiet", "--message", "first")
+        first = repo.head.commit.hexsha
+        (folder / "csrc/a.cu").write_text("two\n")
+        repo.git.commit("--quiet", "--all", "--message", "second")
+    for name, value in (("COUNT", "1"), ("KEY_0", f"url.{folder.as_uri()}.insteadOf"),
+                        ("VALUE_0", ADDRESS)):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    return CommitSource(ADDRESS, first)
+
+
+def archive(sha256: str = "0" * 64, size: int = 1) -> Archive:
+    return Archive(name="spam", version="1.0", file="spam-1.0.tar", sha256=sha256, size=size)
+
+
+def test_the_files_of_a_commit_become_one_archive_by_its_sha256(source: CommitSource,
+                                                                tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    with pytest.raises(IntegrityError, match="differs from the lock") as other:
+        fetch_commit(source, archive(), store)
+    size = int(other.value.next_step.split(" bytes")[0].split()[-1])
+    with pytest.raises(LockError, match=f"has {size} bytes, not 1"):
+        fetch_commit(source, archive(other.value.actual), store)
+    locked = archive(other.value.actual, size)
+    path = fetch_commit(source, locked, store)
+    with tarfile.open(path) as tar:
+        files = {member.name: member.mode for member in tar if member.isreg()}
+        assert files == {"spam-1.0/build.sh": 0o755, "spam-1.0/csrc/a.cu": 0o644}
+    blob = read_sources(path, frozenset({"csrc/a.cu"})).read("csrc/a.cu")
+    assert blob
+    assert blob.data == b"one\n"
+    away = CommitSource("https://gone.example/spam.git", source.commit)
+    assert fetch_commit(away, locked, store) == path, "what the store has is not asked for"
+    asked = locked.model_copy(update={"commit": source})
+    assert fetch_files("cell", [asked], Store(tmp_path / "other"), {})[asked].name == path.name
+
+
+def test_a_commit_that_is_not_there_is_said(source: CommitSource, tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="could not be fetched") as gone:
+        fetch_commit(CommitSource(source.repository, "1" * 40), archive(), Store(tmp_path / "s"))
+    assert gone.value.where == ADDRESS
+
+
+def test_an_address_that_starts_a_program_is_refused(tmp_path: Path) -> None:
+    for address in (f"ext::touch {tmp_path / 'made'}", "--upload-pack=touch made"):
+        with pytest.raises(NetworkError, match="could not be fetched"):
+            fetch_commit(CommitSource(address, "1" * 40), archive(), Store(tmp_path / "s"))
+    assert not (tmp_path / "made").exists()
