@@ -33,7 +33,8 @@ _interrupted = False
 def tied(seconds: float) -> Iterator[list[str]]:
     """Give the words to put before a command that a library starts: it never outlives the block.
 
-    It is ended after ``seconds`` as well, by timeout(1).
+    timeout(1) ends it after ``seconds``. The kernel asks it to end, by setpriv(1), when the thread
+    that started it is gone: nothing of ours runs after a SIGKILL.
     """
     admit()
     with tempfile.TemporaryDirectory(prefix="sparkyard-tied-") as name:
@@ -42,8 +43,8 @@ def tied(seconds: float) -> Iterator[list[str]]:
         if _is_worker():
             _tied_of_workers[folder] = threading.get_ident()
         try:
-            yield ["setsid", "sh", "-c", NOTE, str(folder / OPEN), "timeout", "--kill-after=10",
-                   f"{seconds:.0f}"]
+            yield ["setsid", "setpriv", "--pdeathsig", "TERM", "sh", "-c", NOTE,
+                   str(folder / OPEN), "timeout", "--kill-after=10", f"{seconds:.0f}"]
         except BaseException:
             for group in _noted(folder):
                 end_group(group)

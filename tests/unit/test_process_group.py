@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -140,6 +141,25 @@ def test_a_command_that_has_not_begun_when_the_block_ends_never_does(tmp_path: P
                           capture_output=True)
     assert done.returncode != 0
     assert not (tmp_path / "begun").exists()
+
+
+def test_a_librarys_command_ends_when_the_program_that_started_it_is_killed(
+        tmp_path: Path) -> None:
+    code = ("import subprocess, sys\nfrom builder.process_group import tied\n"
+            "with tied(60) as words:\n"
+            "    child = subprocess.Popen([*words, *sys.argv[1:]], stdout=subprocess.PIPE)\n"
+            "    print(child.pid, child.stdout.readline().decode(), end='', flush=True)\n"
+            "    child.wait()\n")
+    with subprocess.Popen([sys.executable, "-c", code, *FAMILY], stdout=subprocess.PIPE,
+                          env={**os.environ, "TMPDIR": str(tmp_path)}) as ours:
+        assert ours.stdout is not None
+        number, ready = ours.stdout.readline().split()
+        assert ready == b"ready"
+        ours.kill()
+    group = int(number)
+    gone = process_group._gone(group, 60)
+    process_group.kill_group(group)
+    assert gone, "also what the command has started"
 
 
 @pytest.mark.usefixtures("own")
