@@ -97,6 +97,7 @@ class Cycle:
         ran = self.run(("lock", cell.id, "--upgrade-all"))
         if ran.code:
             return failure(cell.id, "lock", ran)
+        before.untested()
         new = _lock(path)
         changes = (*(difference(old, new) if new else ()),
                    *self.renewed.get((cell.base_name, cell.platform), ()))
@@ -116,7 +117,10 @@ class Cycle:
 
     def _checked(self, cell: Cell, before: LastGood, changes: tuple[str, ...]
                  ) -> tuple[Night | None, tuple[str, ...]]:
-        """Build and test; whatever ends that early, also Ctrl-C, leaves the last good lock."""
+        """Build and test; whatever ends that early, also Ctrl-C, leaves the last good lock.
+
+        After SIGKILL the next night puts it back.
+        """
         gate: tuple[str, ...] = ()
         good = False
         try:
@@ -129,6 +133,7 @@ class Cycle:
         finally:
             if not good:
                 before.restore()
+            before.forget()
         return None, gate
 
     def _checks(self, cell: Cell) -> list[tuple[str, Sequence[str]]]:

