@@ -1,20 +1,27 @@
 """Signatures of images and records by the user's own cosign, with a key pair on this machine.
 
 With a key no transparency log is asked for: what is offline stays offline. ``identity`` in its
-place lets cosign ask Sigstore who the caller is. cosign takes the password of the key from
-COSIGN_PASSWORD. What is signed of a record is its digest, the text ``sha256:…``
-that stands in it, so plain cosign can sign and verify it too.
+place lets cosign ask Sigstore who the caller is: a token of the machine says so, or somebody in a
+browser, by the link that cosign prints where its input is no terminal. cosign takes the password of
+the key from COSIGN_PASSWORD. What is signed of a record is its digest, the text ``sha256:…`` that
+stands in it, so plain cosign can sign and verify it too.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shutil
+import subprocess
 import tempfile
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
-from builder import process
+from builder import console, process
 from builder.errors import NetworkError, UsageError
+from builder.limits import LINE_BYTES
 from builder.process import CommandError
 from builder.registry.repository import Repository
 from builder.text import one_line
@@ -22,7 +29,10 @@ from builder.text import one_line
 SIGNATURE_TYPE = "application/vnd.sparkyard.signature.v1"  # attached to what is signed
 SIGNATURE_CHARS = 4096  # one by ECDSA has 96 in base64
 COSIGN_S = 300.0
+BROWSER_S = 330.0  # the code that is to be entered there is valid for 300
+BROWSER = re.compile(r"device flow|verification code", re.IGNORECASE)  # as cosign 1 to 3 say it
 SHOWN = 300  # characters of what cosign says
+KEPT = 100  # lines of it
 TRIAL = "sparkyard looks whether this key signs\n"
 KEY_VARIABLE = "SPARKYARD_SIGN_KEY"
 IDENTITY = Path("identity")  # in a key's place
@@ -66,18 +76,57 @@ def require_cosign(where: str) -> None:
 
 def sign(repository: Repository, digest: str, key: Path) -> None:
     """Sign a manifest, and put the signature beside it; raises NetworkError, UsageError."""
+    name = f"{repository.name}@{digest}"
     if key == IDENTITY:
-        by, step = [], "can this machine reach Sigstore, and who is it there?"
-    else:
-        _refuse_missing(key)
-        by = ["--key", str(key), "--tlog-upload=false"]
-        step = "is this the private key, and is its password in COSIGN_PASSWORD?"
+        _sign_by_identity(name)
+        return
+    _refuse_missing(key)
     try:
-        process.run(["cosign", "sign", *by, "--yes", f"{repository.name}@{digest}"],
+        process.run(["cosign", "sign", "--key", str(key), "--tlog-upload=false", "--yes", name],
                     timeout=COSIGN_S)
     except CommandError as error:
-        raise NetworkError(f"cosign did not sign: {said(error.result.stderr)}",
-                           where=f"{repository.name}@{digest}", next_step=step) from error
+        raise NetworkError(f"cosign did not sign: {said(error.result.stderr)}", where=name,
+                           next_step="is this the private key, and is its password in "
+                           "COSIGN_PASSWORD?") from error
+
+
+def _sign_by_identity(name: str) -> None:
+    """Let cosign sign, and show what it says: the link, where a browser is to say who signs.
+
+    Raises NetworkError, and at once where it waits for a browser and nobody sees the link.
+    """
+    last: deque[str] = deque(maxlen=KEPT)
+    with process.stream(["cosign", "sign", "--yes", name]) as child:
+        try:
+            for line in _lines(child):
+                last.append(line)
+                if BROWSER.search(line) and not _is_watched():
+                    raise NetworkError(
+                        "cosign asks for a browser to know who signs, and there is no terminal",
+                        where=name, next_step="run it in a terminal, give cosign a token "
+                        "(SIGSTORE_ID_TOKEN; a workflow on GitHub needs id-token: write), or sign "
+                        "with a key")
+                console.info(line)
+            code = child.wait(COSIGN_S)
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            last.append(f"Error: {error}")
+            code = process.OVERDUE
+    if code:
+        told = said("\n".join(last))
+        raise NetworkError(f"cosign did not sign: {told}", where=name,
+                           next_step="can this machine reach Sigstore, and who is it there?")
+
+
+def _lines(child: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield what cosign says, line by line; raises TimeoutError when a browser took too long."""
+    assert child.stdout is not None
+    reader = io.BufferedReader(process.TimedReader(child.stdout, BROWSER_S, BROWSER_S))
+    while data := reader.readline(LINE_BYTES):
+        yield one_line(data.decode("utf-8", "replace"), SHOWN)
+
+
+def _is_watched() -> bool:
+    return console.ERR.is_terminal
 
 
 def signature_problem(repository: Repository, digest: str, key: Path) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from builder.errors import NetworkError, UsageError
 from builder.promotion.signing import (
+    IDENTITY,
     KEY_VARIABLE,
     SIGNATURE_CHARS,
     is_signed,
@@ -104,6 +105,39 @@ def test_a_key_that_does_not_sign_is_refused_before_any_work(folder: Path) -> No
         signing_key(folder / "cosign.key")
     assert caught.value.where == f"--sign {folder / 'cosign.key'}"
     assert "COSIGN_PASSWORD" in caught.value.next_step
+
+
+LINK = "https://login.example/device?user_code=ABCD-EFGH"
+BROWSER = f"""#!/bin/sh
+echo "Non-interactive mode detected, using device flow." >&2
+echo "Enter the verification code ABCD-EFGH in your browser at: {LINK}" >&2
+[ -f "$(dirname "$0")/good" ] || sleep 300
+"""
+
+
+def test_by_an_identity_no_browser_is_waited_for_where_nobody_sees_the_link(folder: Path) -> None:
+    (folder / "cosign").write_text(BROWSER)
+    with pytest.raises(NetworkError, match="asks for a browser") as caught:
+        sign(repository(Memory()), DIGEST, IDENTITY)
+    assert "id-token: write" in caught.value.next_step
+
+
+def test_by_an_identity_the_link_is_shown_in_a_terminal(
+        folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "cosign").write_text(BROWSER)
+    (folder / "good").touch()
+    monkeypatch.setattr("builder.promotion.signing._is_watched", lambda: True)
+    sign(repository(Memory()), DIGEST, IDENTITY)
+    assert f"ABCD-EFGH in your browser at: {LINK}" in capsys.readouterr().err
+
+
+def test_by_an_identity_that_is_known_nothing_is_asked(folder: Path) -> None:
+    with pytest.raises(NetworkError, match="cosign did not sign: Error: no matching"):
+        sign(repository(Memory()), DIGEST, IDENTITY)
+    (folder / "good").touch()
+    sign(repository(Memory()), DIGEST, IDENTITY)
+    assert (folder / "calls").read_text().splitlines()[-1] == (
+        f"sign --yes 127.0.0.1:5000/team/cpu@{DIGEST}")
 
 
 def test_without_cosign_a_key_is_refused_before_any_work(
