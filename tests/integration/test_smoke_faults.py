@@ -108,13 +108,17 @@ class Place:
         lines = [f'{name} = "{value}"' for name, value in environment.items()]
         (root / "recipes" / "posing.toml").write_text(RECIPE + "\n".join(lines) + "\n")
 
-    def smoke(self, image: str, **environment: str) -> subprocess.Popen[str]:
-        """Start ``sparkyard smoke`` at level 2."""
-        words = ["smoke", "cpu", "--level", "2", "--recipe", "posing", "--image", image]
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """Start ``sparkyard``."""
         return subprocess.Popen(
             [sys.executable, "-m", "builder", "--matrix", str(self.root / "matrix.toml"), *words],
             env={**os.environ, "PYTHONPATH": str(ROOT), "SPARKYARD_CACHE": str(self.cache),
                  **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def smoke(self, image: str, **environment: str) -> subprocess.Popen[str]:
+        """Start ``sparkyard smoke`` at level 2."""
+        return self.start("smoke", "cpu", "--level", "2", "--recipe", "posing", "--image", image,
+                          **environment)
 
     def record(self) -> Record:
         """Read the one record."""
