@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -31,13 +31,14 @@ from builder.locking.lock import load_for
 from builder.store.content_store import Store
 from builder.wheels.estimate import this_machine
 from builder.wheels.order import Order
-from builder.wheels.recipe import load_recipe, recipe_path
+from builder.wheels.recipe import load_recipes
 from builder.wheels.sources import external_archives, fetch_files, source_archive
 from builder.workspace import open_workspace
 
 ROOT = Path(__file__).parents[1]
 GB = 1e9
 MOST = 1000
+BATCH = 14  # objects in one run of the container, which takes half a minute to configure
 
 
 @dataclass
@@ -70,7 +71,7 @@ def order_of(options: argparse.Namespace) -> tuple[Order, ContainerCompiler]:
     workspace = open_workspace(ROOT / "matrix.toml")
     cell = next(cell for cell in workspace.cells if cell.id == options.cell)
     store, lock = Store(workspace.cache), load_for(cell, workspace.locks)
-    recipe = load_recipe(recipe_path(ROOT, options.package))
+    recipe = load_recipes(ROOT)[options.package]
     torch, base = lock.wheel("torch"), read_bases(workspace).get((cell.base_name, cell.platform))
     assert torch
     assert base
@@ -100,11 +101,11 @@ def _row(one: Made, source: str, kernels: int, folder: Path) -> Row:
                " ".join(codes) or "none")
 
 
-def sample(results: Results, count: int) -> list[str]:
+def sample(results: Results, count: int, *, short: bool = False) -> list[str]:
     """Return the next sources: in the order of their names' digests, so random, but the same."""
-    left = sorted(results.sources.keys() - results.done,
-                  key=lambda name: hashlib.sha256(name.encode()).digest())
-    return left[:count]
+    left = [name for name, kernels in results.sources.items()
+            if name not in results.done and not (short and kernels)]
+    return sorted(left, key=lambda name: hashlib.sha256(name.encode()).digest())[:count]
 
 
 def estimated(results: Results) -> dict[str, float]:
@@ -156,6 +157,8 @@ def main() -> None:
     parser.add_argument("--sources", nargs="+", metavar="GLOB", help="which sources")
     parser.add_argument("--objects", type=whole_number(1, MOST), default=12, metavar="N",
                         help="how many at random (default: 12)")
+    parser.add_argument("--short", action="store_true",
+                        help="at random only those that instantiate no kernels by name")
     parser.add_argument("--jobs", type=whole_number(1, MOST), default=1, metavar="N",
                         help="at once (default: 1, so that a time is one compile's own)")
     parser.add_argument("--cores", type=whole_number(1, MOST), nargs="+", default=[2, 20],
@@ -165,18 +168,31 @@ def main() -> None:
     results, started = _kept(options.results), time.monotonic()
     order, compiler = order_of(options)
     with Store(open_workspace(ROOT / "matrix.toml").cache).temporary("objects") as folder:
-        wanted = options.sources or ([] if results.sources else ["torch_bindings.cpp"])
-        if wanted:
-            compiled(order, compiler, wanted, folder, results)
-        chosen = [] if options.sources else sample(results, options.objects - len(wanted))
-        if chosen:
-            compiled(order, compiler, chosen, folder, results)
-    if options.results:
-        options.results.write_text(json.dumps(asdict(results), indent=1) + "\n", "utf-8")
+        for sources in _batches(options, results):
+            compiled(order, compiler, sources, folder, results)
+            if options.results:
+                options.results.write_text(json.dumps(asdict(results), indent=1) + "\n", "utf-8")
     show(options.target, results, options.cores)
     machine = this_machine()
     print(f"{time.monotonic() - started:.0f} s in all; {machine.cores} cores, "
           f"{machine.memory / GB:.0f} GB, load {os.getloadavg()[0]:.1f}", flush=True)
+
+
+def _batches(options: argparse.Namespace, results: Results) -> Iterator[list[str]]:
+    """Yield what is compiled in each run of the container; a run that fails loses its batch only.
+
+    The first object of all tells which sources there are.
+    """
+    if options.sources:
+        yield options.sources
+        return
+    left = options.objects
+    if not results.sources:
+        yield ["torch_bindings.cpp"]
+        left -= 1
+    while left > 0 and (chosen := sample(results, min(left, BATCH), short=options.short)):
+        yield chosen
+        left -= len(chosen)
 
 
 def _kept(path: Path | None) -> Results:

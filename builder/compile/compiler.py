@@ -20,7 +20,7 @@ from builder.compile.failures import MEMORY, first_error
 from builder.compile.progress import Progress
 from builder.compile.result import FILES, LOG, Result, read_lines, read_result
 from builder.compile.scripts import without_comments
-from builder.compile.shared_cache import remote
+from builder.compile.shared_cache import VARIABLE, remote
 from builder.compile.toolchain import FORMAT, Material, layers
 from builder.compile.unpacking import Piece
 from builder.debian.fetch import fetch_debs
@@ -105,6 +105,9 @@ class ContainerCompiler:
                                     uuid.uuid4().hex, shared=shared),
                     (bake.TARGET,), on_line=progress.line, load=False)
             result = read_result(results)
+            if result.shared_errors:
+                console.warn(f"the shared cache in {VARIABLE} failed {result.shared_errors} times: "
+                             "check its address and that a container can reach it")
             if result.status != "complete":
                 raise self._failure(order, result, results / LOG)
             yield result, results, material.digest

@@ -57,6 +57,7 @@ class Result(Frozen):
     compilers: Mapping[str, str] = Field(default_factory=dict)
     cache_hits: int = 0
     cache_misses: int = 0
+    shared_errors: int = 0  # the shared cache did not answer
     cache_bytes: int = 0
     sources: tuple[CompiledSource, ...] = ()  # of all objects, where only some were asked for
 

@@ -26,10 +26,12 @@ def remote(environment: Mapping[str, str] = os.environ) -> bool:
     try:
         parts = urlsplit(address)
         usable = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
+        # A password without a user stands first for ccache, which else fails without a word.
+        usable = usable and not (parts.password is not None and not parts.username)
     except ValueError:
         usable = False
     if not usable or any(sign.isspace() or sign == "|" for sign in address):
         raise UsageError("the shared cache of objects cannot be used", where=VARIABLE,
-                         next_step="name it as http://HOST:PORT/FOLDER or redis://HOST:PORT, or "
-                         "unset it")
+                         next_step="name it as http://HOST:PORT/FOLDER or "
+                         "redis://[[USER:]PASSWORD@]HOST:PORT, or unset it")
     return True

@@ -227,6 +227,7 @@ def _usage() -> dict[str, Any]:
     return {"objects": ninja.measures(), "machine": os.uname().machine,
             "cache_hits": count("direct_cache_hit", "preprocessed_cache_hit"),
             "cache_misses": count("cache_miss"),
+            "shared_errors": count("remote_storage_error", "remote_storage_timeout"),
             "cache_bytes": count("cache_size_kibibyte") * 1024}
 
 

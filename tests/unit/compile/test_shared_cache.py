@@ -9,7 +9,8 @@ from builder.errors import UsageError
 
 
 @pytest.mark.parametrize("address", [
-    "http://cache.example:8080/ccache", "redis://:secret@cache.example:6379", "redis://[::1]:6379"])
+    "http://cache.example:8080/ccache", "redis://secret@cache.example:6379",
+    "redis://user:secret@cache.example", "redis://[::1]:6379"])
 def test_an_address_that_ccache_can_use(address: str) -> None:
     assert remote({VARIABLE: address})
 
@@ -21,7 +22,8 @@ def test_without_the_setting_there_is_none() -> None:
 
 @pytest.mark.parametrize("address", [
     "https://secret@cache.example", "cache.example:8080", "http://", "http://secret host",
-    "http://secret:port", "http://secret|read-only"])
+    "http://secret:port", "http://secret|read-only",
+    "redis://:secret@cache.example:6379"])
 def test_any_other_is_refused_without_showing_it(address: str) -> None:
     with pytest.raises(UsageError) as refused:
         remote({VARIABLE: address})
