@@ -50,7 +50,10 @@ def sparkrun(service: Service) -> str:
 
 
 def eugr(service: Service) -> str:
-    """Return a recipe of version 1, whose command doubles the braces that are no placeholders."""
+    """Return a recipe of version 1, whose command doubles the braces that are no placeholders.
+
+    Its launcher writes ``export NAME="VALUE"`` for a shell, and the value as it is.
+    """
     defaults, command = templated(_words(service), doubled=True)
     defaults.setdefault("tensor_parallel", service.asked.nodes)
     recipe = service.recipe
@@ -59,8 +62,18 @@ def eugr(service: Service) -> str:
         **({"model": recipe.model.repository} if recipe.model.repository else {}),
         ("solo_only" if service.asked.nodes == 1 else "cluster_only"): True,
         "container": service.image.reference, "defaults": defaults,
-        "env": _environment(service), "command": command}
-    return to_yaml([*_remarks(service), *_about_nodes(service)], document)
+        "env": {name: re.sub(r'[\\"$`]', r"\\\g<0>", value)
+                for name, value in _environment(service).items()},
+        "command": command}
+    return to_yaml([_start_of_eugr(service), *_remarks(service), *_about_nodes(service)], document)
+
+
+def _start_of_eugr(service: Service) -> str:
+    """Say how it is started: its launcher takes Ray for several machines unless told otherwise."""
+    nodes = service.asked.nodes
+    how = "--solo" if nodes == 1 else f"-n HEAD{',WORKER' * (nodes - 1)}"
+    return (f"Start it with: ./run-recipe.py FILE {how}"
+            + ("" if nodes == 1 or _on_ray(service) else " --no-ray"))
 
 
 def for_nodes(words: Sequence[str], nodes: int) -> tuple[str, ...]:

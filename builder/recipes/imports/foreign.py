@@ -69,7 +69,8 @@ def read_foreign(path: Path) -> Foreign:
         description=str(raw.get("description") or metadata.get("description") or ""),
         model=model or served, revision=str(raw.get("model_revision") or ""),
         container=str(raw.get("container") or ""), words=words,
-        environment={**{str(k): str(v) for k, v in (raw.get("env") or {}).items()}, **environment},
+        environment={**{str(name): _variable(value, version)
+                        for name, value in (raw.get("env") or {}).items()}, **environment},
         metadata=metadata, nodes=_nodes(raw, defaults),
         other=tuple(sorted(str(key) for key, value in raw.items()
                            if key not in KNOWN and value not in (None, [], {}, "", False))))
@@ -150,6 +151,11 @@ def _render(template: str, values: Mapping[str, Any], *, doubled: bool) -> str:
             break
         text = filled
     return text.replace("\x00", "{").replace("\x01", "}")
+
+
+def _variable(value: Any, version: str) -> str:
+    """Return a variable's value; eugr's launcher puts it into a shell's double quotes."""
+    return re.sub(r'\\([\\"$`])', r"\1", str(value)) if version == "1" else str(value)
 
 
 def _scalar(value: Any) -> str:

@@ -11,6 +11,7 @@ from exported import CELLS, DIGEST, service
 
 from builder.recipes.exports.launchers import eugr, for_nodes, sparkrun, templated
 from builder.recipes.exports.service import Image, plan_service
+from builder.recipes.imports.foreign import read_foreign
 from builder.recipes.load import load_recipe
 
 # Keys of sparkrun's format 2 and eugr's format 1.
@@ -64,6 +65,28 @@ def test_hostile_values_run_nothing_in_the_shell_of_a_launcher(tmp_path: Path, b
         assert words[words.index("--served-model-name") + 1] == bad
         assert words[words.index("--gpu-memory-utilization") + 1] == bad
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ['{"a": "b"}', "$HOME", "`touch trap`", "$(touch trap)", '"',
+                                   "back\\slash\\", "4"])
+def test_a_variable_is_the_same_behind_eugrs_launcher(tmp_path: Path, value: str) -> None:
+    """It writes a script with the value in double quotes, and escapes nothing."""
+    (tmp_path / "it.yaml").write_text(eugr(service("tiny-gemma4", environment={"ODD": value})))
+    written = yaml.safe_load((tmp_path / "it.yaml").read_text())["env"]["ODD"]
+    said = subprocess.run(["bash", "-c", f'export ODD="{written}"\nprintf %s "$ODD"'],
+                          cwd=tmp_path, check=True, text=True, capture_output=True).stdout
+    assert said == value
+    assert [path.name for path in tmp_path.iterdir()] == ["it.yaml"]
+    assert read_foreign(tmp_path / "it.yaml").environment["ODD"] == value
+
+
+def test_eugrs_launcher_is_told_to_leave_ray_out() -> None:
+    assert eugr(service("gemma4-31b-fp8")).startswith(
+        "# Start it with: ./run-recipe.py FILE --solo\n")
+    two = eugr(service("gemma4-31b-fp8", nodes=2))
+    assert "./run-recipe.py FILE -n HEAD,WORKER --no-ray\n" in two
+    on_ray = ("--distributed-executor-backend", "ray")
+    assert "--no-ray" not in eugr(service("gemma4-31b-fp8", nodes=2, serve=on_ray))
 
 
 def test_a_template_and_a_key_are_said_not_to_be_carried_over() -> None:
