@@ -76,10 +76,14 @@ def test_what_all_objects_are_compiled_from_is_told_with_its_kernels(
         {"source": "csrc/a.cu", "kernels": 0}, {"source": "csrc/many.cu", "kernels": 3}]
 
 
-def test_the_result_is_json(order: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
-                            tmp_path: Path) -> None:
-    (tmp_path / "measures").mkdir()
-    monkeypatch.setenv("SPARKYARD_MEASURES", str(tmp_path / "measures"))
+def test_the_result_counts_what_ccache_noted_of_this_run(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(inside, "MEASURES", tmp_path)
+    monkeypatch.setenv("SPARKYARD_MEASURES", str(tmp_path))
     usage = inside._usage()
     assert json.loads(json.dumps(usage)) == usage
-    assert usage["objects"] == []
+    assert (usage["objects"], usage["cache_hits"], usage["cache_misses"]) == ([], 0, 0)
+    inside._stats().write_text("# /src/a.cu\ndirect_cache_hit\nlocal_storage_hit\n"
+                               "# /src/cache_miss.cu\ncache_miss\nremote_storage_error\n")
+    usage = inside._usage()
+    assert (usage["cache_hits"], usage["cache_misses"], usage["shared_errors"]) == (1, 1, 1)
