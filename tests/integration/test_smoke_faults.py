@@ -174,12 +174,12 @@ def test_a_taken_port_is_in_nobodys_way(image: str, tmp_path: Path) -> None:
             holder.listen()
         except OSError:
             pass  # somebody else has it: all the better
-        said = ended(place.smoke(image), 0)
+        ended(place.smoke(image), 0)
     record = place.record()
     assert (record.state, record.verdict, record.phases["start"] >= 0) == ("finished", "pass", True)
     assert record.metrics['vllm:num_requests_running{engine="0"}'] == 0
     assert (place.cache / record.log).read_text().endswith("Application startup complete.\n")
-    assert "PASSED" in said or containers(image) == []
+    assert containers(image) == []
 
 
 def test_the_engine_walks_past_ports_that_are_taken(image: str) -> None:

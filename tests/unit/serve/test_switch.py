@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from builder.engine.service import start_service
+from builder.engine.service import NEVER, UNLESS_STOPPED, start_service
 from builder.errors import UsageError
 from builder.serve import memory
-from builder.serve.launch import Launch
+from builder.serve.launch import Asked, Launch
 from builder.serve.servers import Server, survey
 from builder.serve.start import begin, create
 from builder.serve.switch import switch, to_replace
@@ -64,6 +64,20 @@ def test_one_that_dies_is_rolled_back(case: Case) -> None:
     assert case.switch(case.new) == (False, OLD, True)
     assert case.played.boxes() == {OLD: "running"}
     assert list((case.folder / "logs").glob(f"sparkyard-{NEW}-*.log"))
+
+
+@pytest.mark.parametrize(("asked", "policy"), [(True, UNLESS_STOPPED), (False, NEVER)])
+def test_what_comes_back_is_started_by_the_engine_as_it_was_asked_for(
+        tmp_path: Path, fake: tuple[int, Fake], asked: bool, policy: str) -> None:
+    """One that had not been ready yet when it was replaced has no policy of its own."""
+    played = Played(tmp_path)
+    begin(played.engine, launch(tmp_path, OLD, asked=Asked(port=fake[0], restart=asked)))
+    played.change(die=[NEW])
+    found = switch(played.engine, workspace(tmp_path), launch(tmp_path, NEW, port=fake[0]))
+    assert found.back
+    assert found.back.ready
+    box, = played.read()["boxes"].values()
+    assert box["HostConfig"]["RestartPolicy"]["Name"] == policy
 
 
 def test_one_that_does_not_fit_is_never_started(

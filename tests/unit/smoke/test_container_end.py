@@ -66,7 +66,11 @@ def end_of(box: Box) -> ContainerEnd | None:
     (Box("start", "oom", "die", code=137, memory=True), ContainerEnd(137, out_of_memory=True))])
 def test_an_end_of_its_own_is_a_finding(box: Box, end: ContainerEnd | None) -> None:
     assert end_of(box) == end
-    assert end is None or end.killed == (end.status == 137)
+
+
+def test_one_ended_by_signal_nine_was_killed() -> None:
+    assert ContainerEnd(137, out_of_memory=False).killed
+    assert not ContainerEnd(1, out_of_memory=True).killed
 
 
 @pytest.mark.parametrize("told", [(), ("start",)])
