@@ -27,13 +27,15 @@ _FIELD = re.compile(rb"^Version:.*$", re.MULTILINE)
 class Revision:
     """A wheel, its patched version, what changes in it (None: deleted), and where that is from.
 
-    ``provenance`` is JSON: the published wheel and every patch with its hashes.
+    ``provenance`` is JSON: the published wheel and every patch with its hashes. ``platform`` takes
+    the place of ``any`` in the file name of a wheel that has compiled files now.
     """
 
     wheel: LockedWheel
     version: str
     changes: Mapping[str, Blob | None]
     provenance: Mapping[str, object]
+    platform: str = ""
 
     @property
     def key(self) -> list[object]:
@@ -56,6 +58,8 @@ class Revision:
     def file(self) -> str:
         """Return the name of the patched wheel file."""
         name, _, tags = self.wheel.file.split("-", 2)
+        if self.platform and tags.endswith("-any.whl"):
+            tags = f"{tags.removesuffix('any.whl')}{self.platform}.whl"
         return f"{name}-{self.version}-{tags}"
 
     def renamed(self, path: str) -> str:

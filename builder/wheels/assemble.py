@@ -8,8 +8,10 @@ what was compiled from what. Times and cache hits stay out of it: they are never
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +22,22 @@ from builder.locking.lock import LockedWheel
 from builder.model import Frozen
 from builder.patches.apply import Blob
 from builder.patches.revision import Revision, patched_version
-from builder.patches.wheel import write_wheel
+from builder.patches.wheel import info_of, write_wheel
 from builder.store.content_store import Store
 from builder.wheels.key import short
 from builder.wheels.order import Order, Rebuilt, RebuiltFile
 
 NOTE = "sparkyard-wheels.json"
+_ANY = re.compile(rb"^(Tag: \S+-)any\b", re.MULTILINE)
+_PURE = re.compile(rb"^Root-Is-Purelib: true\b", re.MULTILINE)
 
 
 class WheelRecord(Frozen):
     """All that puts a compiled wheel together again, beside the published wheel and the files.
 
     ``published`` is None for a whole package, whose one file is a wheel; ``new`` are files that the
-    published wheel does not have; ``note`` is what the wheel says of itself.
+    published wheel does not have; ``note`` is what the wheel says of itself. ``platform``
+    is that of new files in a wheel that was for any.
     """
 
     package: str
@@ -42,15 +47,23 @@ class WheelRecord(Frozen):
     files: tuple[RebuiltFile, ...]
     note: Mapping[str, Any]
     new: tuple[str, ...] = ()
+    platform: str = ""
 
 
 def record_of(order: Order, rebuilt: Rebuilt) -> WheelRecord:
     """Return how the wheel of a compile is put together."""
     published = order.published[0] if order.published and order.targets else None
+    new = tuple(file.path for file in rebuilt.files
+                if file.target and order.recipe.targets[file.target].new)
     return WheelRecord(package=order.recipe.name, version=compiled_version(order), key=order.key,
                        published=published, files=rebuilt.files, note=provenance(order, rebuilt),
-                       new=tuple(file.path for file in rebuilt.files
-                                 if file.target and order.recipe.targets[file.target].new))
+                       new=new, platform=_platform(order) if new else "")
+
+
+def _platform(order: Order) -> str:
+    """Return the platform of a wheel with files that were compiled on the order's base."""
+    glibc = order.base.glibc.replace(".", "_")
+    return f"manylinux_{glibc}_{order.cell.machine}" if glibc else f"linux_{order.cell.machine}"
 
 
 def compiled_version(order: Order) -> str:
@@ -97,7 +110,9 @@ def put_together(record: WheelRecord, published: Path | None, folder: Path, stor
             raise IntegrityError(file.path, expected=file.sha256, actual=actual)
     wheel, source = _origin(record, published, folder)
     changes = _changes(record, folder, source) if record.published else {}
-    revision = Revision(wheel, record.version, changes, record.note)
+    revision = Revision(wheel, record.version, changes, record.note, record.platform)
+    if revision.file != replace(revision, platform="").file:
+        revision = replace(revision, changes={**changes, **_for_platform(source, revision)})
     with store.temporary("wheel") as target, \
             disk_errors(store.root, "while a wheel was put together"):
         write_wheel(source, target, revision, NOTE)
@@ -106,6 +121,14 @@ def put_together(record: WheelRecord, published: Path | None, folder: Path, stor
         if not store.find_wheel(made):
             store.add_wheel(made, target)
     return made
+
+
+def _for_platform(source: Path, revision: Revision) -> dict[str, Blob]:
+    """Return WHEEL of a wheel that is for one platform now."""
+    with zipfile.ZipFile(source) as archive:
+        name = f"{info_of(archive, source.name)}/WHEEL"
+        text = _ANY.sub(rb"\g<1>" + revision.platform.encode(), archive.read(name))
+    return {revision.renamed(name): Blob(_PURE.sub(b"Root-Is-Purelib: false", text))}
 
 
 def _origin(record: WheelRecord, published: Path | None, folder: Path

@@ -90,11 +90,19 @@ def test_a_file_that_the_published_wheel_lacks_is_refused(tmp_path: Path) -> Non
                  Store(tmp_path / "store"))
     target = order.recipe.targets["_answer"].model_copy(update={"new": True})
     recipe = order.recipe.model_copy(update={"targets": {"_answer": target}})
-    store = Store(tmp_path / "store")
-    wheel = together(replace(order, recipe=recipe), rebuilt.model_copy(update={"files": (moved,)}),
-                     output, store)
+    store, base = Store(tmp_path / "store"), order.base.model_copy(update={"glibc": "2.36"})
+    wheel = together(replace(order, recipe=recipe, base=base),
+                     rebuilt.model_copy(update={"files": (moved,)}), output, store)
     with zipfile.ZipFile(store.wheel_path(wheel)) as archive:
         assert {"spam/_new.so", "spam/_answer.abi3.so"} <= set(archive.namelist())
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/WHEEL")]
+        text = archive.read(name).decode()
+        record = archive.read(name.replace("/WHEEL", "/RECORD")).decode()
+        assert f"{name},{digest(text.encode())}," in record
+    platform = wheel.file.removesuffix(".whl").rpartition("-")[2]
+    assert platform == f"manylinux_2_36_{order.cell.machine}", "it is no longer for any processor"
+    assert f"Tag: py3-none-{platform}\n" in text
+    assert "Root-Is-Purelib: false" in text
 
 
 def test_a_whole_package_is_the_compiled_wheel_under_its_own_version(tmp_path: Path) -> None:
