@@ -99,6 +99,21 @@ def test_one_failing_record_refuses_whatever_the_clocks_say(
     assert prove(gather(there, image.digest), "cpu", ignoring, ignoring).records
 
 
+def test_a_failed_benchmark_refuses_nothing(there: Repository, image: Manifest) -> None:
+    attach(there, image, a_record(Status.FAIL, level="bench"), a_record())
+    assert prove(gather(there, image.digest), "cpu", CPU, CPU).records
+
+
+def test_a_record_that_is_too_long_does_not_count(
+        there: Repository, image: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = json.dumps(of_image(a_record(), image).document()).encode()
+    there.attach(image, RECORD_TYPE, data, {}, "r")
+    monkeypatch.setattr(evidence, "RECORD_BYTES", len(data))
+    assert prove(gather(there, image.digest), "cpu", CPU, CPU).records
+    monkeypatch.setattr(evidence, "RECORD_BYTES", len(data) - 1)
+    assert "too long" in refusal(there, image)
+
+
 def test_each_named_recipe_needs_its_record(there: Repository, image: Manifest) -> None:
     both = CPU.model_copy(update={"recipes": ("tiny", "large")})
     attach(there, image, a_record())

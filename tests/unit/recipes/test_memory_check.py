@@ -105,8 +105,9 @@ def test_a_loader_that_holds_the_weights_twice_is_an_error_on_a_spark(vllms: Vll
 
 
 @pytest.mark.parametrize(("bound", "fires"), [
-    ({"at_least": 1_000_000_000}, True), ({"at_most": 1000}, True), ({"at_least": 1000}, False)])
-def test_a_bound_of_the_log_that_the_estimate_contradicts(vllms: Vllms, bound: dict[str, float],
+    ({"at_least": 1_000_000_000}, True), ({"at_most": 1000}, True), ({"at_least": 1000}, False),
+    ({"at_most": 1000, "on": "cuda"}, True), ({"at_most": 1000, "on": "cpu"}, False)])
+def test_a_bound_of_the_log_that_the_estimate_contradicts(vllms: Vllms, bound: dict[str, Any],
                                                           fires: bool) -> None:
     words = ("--gpu-memory-utilization", "0.85", "--max-model-len", "65536")
     other = {**FIGURE, "name": "other", "pattern": "pages (?P<value>\\d+)", "at_least": 9e9}

@@ -97,6 +97,21 @@ def test_a_token_of_the_environment_is_not_handed_on_and_that_is_said(
     assert not told(), "the hub's client finds it there"
 
 
+def test_the_file_of_a_token_is_where_the_server_is_told_to_look(tmp_path: Path) -> None:
+    token = tmp_path / "token-file"
+    token.write_text(KEY)
+    token.chmod(0o644)
+    found = launch(tmp_path, "gemma4-26b-a4b-fp8", cell="tf5", asked=Asked(token_file=token))
+    assert (token, found.spec.env["HF_TOKEN_PATH"]) in found.spec.mounts
+    assert KEY not in " ".join(service_options(found.spec))
+    assert "HF_TOKEN_PATH" not in launch(tmp_path).spec.env
+
+
+def test_an_address_of_ipv6_is_published_in_brackets(tmp_path: Path) -> None:
+    options = service_options(launch(tmp_path, asked=Asked(host="::1")).spec)
+    assert "[::1]:8000:8000" in options
+
+
 def test_the_user_behind_sudo_is_the_one_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {"UID": "1000", "GID": "1001", "USER": "ann"}.items():
         monkeypatch.setenv(f"SUDO_{key}", value)
