@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.errors import VerdictError
+from builder.errors import NetworkError, VerdictError
 from builder.matrix.promotion import IgnoredRecord, Promotion, Requirement
 from builder.promotion import evidence
 from builder.promotion.evidence import (
@@ -112,6 +112,24 @@ def test_a_record_that_is_too_long_does_not_count(
     assert prove(gather(there, image.digest), "cpu", CPU, CPU).records
     monkeypatch.setattr(evidence, "RECORD_BYTES", len(data) - 1)
     assert "too long" in refusal(there, image)
+
+
+def test_a_record_that_no_client_reads_to_its_end_takes_the_others_nothing(
+        there: Repository, image: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    attach(there, image, a_record())
+    there.attach(image, RECORD_TYPE, b"x" * 5000, {}, "r")
+    read = there.blob
+
+    def blob(digest: str) -> bytes | None:
+        data = read(digest)
+        if data == b"x" * 5000:  # as the client does it
+            raise NetworkError("asking the registry: the registry's answer is too long")
+        return data
+
+    monkeypatch.setattr(there, "blob", blob)
+    found = gather(there, image.digest)
+    assert prove(found, "cpu", CPU, CPU).records
+    assert "too long" in found.refused[0]
 
 
 def test_each_named_recipe_needs_its_record(there: Repository, image: Manifest) -> None:
