@@ -6,8 +6,9 @@ steps as ``./nox -s wheels -- build``, and links nothing. Which ones: ``--source
 
 The table has a row an object. Below it stands what the whole target would take with ``--cores``:
 an estimate. A source that was not compiled counts as the mean of those that were; one that
-instantiates kernels by name (Marlin) counts by its number of kernels. ``--results FILE`` keeps what
-was measured, so that a later run compiles the next ones.
+instantiates kernels by name (Marlin) counts by its number of kernels, on the line through those
+that were compiled. ``--results FILE`` keeps what was measured, so that a later run compiles the
+next ones.
 """
 
 from __future__ import annotations
@@ -110,14 +111,26 @@ def sample(results: Results, count: int, *, short: bool = False) -> list[str]:
 
 def estimated(results: Results) -> dict[str, float]:
     """Return processor seconds of every source of the target, measured or estimated."""
-    plain = [row for row in results.rows if not row.kernels]
+    plain = [row.cpu_seconds for row in results.rows if not row.kernels]
+    each = sum(plain) / max(len(plain), 1)
     named = [row for row in results.rows if row.kernels]
-    each = sum(row.cpu_seconds for row in plain) / max(len(plain), 1)
-    by_kernel = (sum(row.cpu_seconds for row in named) / sum(row.kernels for row in named)
-                 if named else 0.0)
+    start, kernel = line([(row.kernels, row.cpu_seconds) for row in named]) if named else (each, 0)
     known = {row.source: row.cpu_seconds for row in results.rows}
-    return {name: known.get(name, by_kernel * kernels if kernels and named else each)
+    return {name: known.get(name, start + kernel * kernels if kernels else each)
             for name, kernels in results.sources.items()}
+
+
+def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return start and slope of the straight line through points, by least squares.
+
+    Through the origin where all points have the same x.
+    """
+    x, y = (sum(values) / len(points) for values in zip(*points, strict=True))
+    spread = sum((point[0] - x) ** 2 for point in points)
+    if not spread:
+        return 0.0, y / x
+    slope = sum((one - x) * (two - y) for one, two in points) / spread
+    return y - slope * x, slope
 
 
 def wall(seconds: Sequence[float], jobs: int) -> float:

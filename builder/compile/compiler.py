@@ -33,6 +33,7 @@ from builder.locking.base_lock import Key, LockedBase, load_bases
 from builder.locking.lock import Lock, LockedWheel
 from builder.matrix.cells import Cell
 from builder.store.content_store import Store
+from builder.wheels.estimate import costs
 from builder.wheels.order import Order, Provenance, Rebuilt, RebuiltFile
 from builder.wheels.recipe import Recipe
 from builder.workspace import Workspace
@@ -99,7 +100,9 @@ class ContainerCompiler:
             results.mkdir()
             self._write(order, only, inputs)
             with console.progress(f"compiling {order.title}", unit="files") as meter:
-                progress = Progress(meter, asked=order.jobs is not None)
+                longest = max((each.longest_seconds for each in costs(order.recipe, order.targets)),
+                              default=0)
+                progress = Progress(meter, asked=order.jobs is not None, longest=longest)
                 self._engine.bake(
                     bake.definition(text, self._store, inputs, results, self._host,
                                     uuid.uuid4().hex, shared=shared),

@@ -20,9 +20,12 @@ class Progress:
     """Follows one compile; ``done`` of ``total`` files are there."""
 
     def __init__(self, meter: Meter, clock: Callable[[], float] = time.monotonic, *,
-                 asked: bool = False) -> None:
-        """Show what is seen on ``meter``; ``asked`` says whether the user named the jobs."""
-        self._asked = asked
+                 asked: bool = False, longest: float = 0) -> None:
+        """Show what is seen on ``meter``; ``asked`` says whether the user named the jobs.
+
+        ``longest`` are the seconds of the longest compile, where they are known.
+        """
+        self._asked, self._longest = asked, longest
         self.done, self.total = 0, 0
         self._meter, self._clock, self._started = meter, clock, clock()
 
@@ -47,11 +50,15 @@ class Progress:
             self._meter.advance(step, f"{done} of {total} files{self.left()}")
 
     def left(self) -> str:
-        """Return the time left as far as can be told, by the files done so far."""
+        """Return the time left as far as can be told: by the files done so far, or the longest one.
+
+        A file that takes minutes may be among those left.
+        """
         if not 0 < self.done < self.total:
             return ""
         seconds = (self._clock() - self._started) / self.done * (self.total - self.done)
-        return f", about {console.seconds(seconds)} left"
+        most = f" to {console.seconds(self._longest)}" if self._longest > seconds else ""
+        return f", about {console.seconds(seconds)}{most} left"
 
     def _note(self, kind: str, text: str) -> None:
         if kind == "jobs":

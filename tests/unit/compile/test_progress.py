@@ -22,6 +22,15 @@ def test_files_are_counted_and_the_time_left_is_told() -> None:
     assert progress.left() == ""
 
 
+def test_the_longest_file_may_be_among_those_left() -> None:
+    now = [0.0]
+    progress = Progress(Meter("compiling", None, None, "files"), lambda: now[0], longest=134)
+    progress.line("@[1/20 1.0] Building CUDA object a.cu.o")
+    now[0] = 38.0
+    progress.line("@[19/20 38.0] Building CUDA object b.cu.o")
+    assert progress.left() == ", about 2.0 s to 2 min 14 s left"
+
+
 def test_what_is_no_status_changes_nothing() -> None:
     progress = Progress(Meter("compiling", None, None, "files"))
     progress.line("#7 [toolchain 3/20] ADD --link x.tar /")
