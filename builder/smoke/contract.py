@@ -86,8 +86,8 @@ def command_check(run: Run) -> Check:
 def launch_spec(run: Run, *, read_only: bool = False) -> RunSpec:
     """Return the launch as a value: sparkrun's options, but for those of the host.
 
-    These are its network, its devices and the limit on locked memory, which not every engine can
-    raise.
+    These are its network, devices, caches and names of users, limits that not every engine can
+    raise, and what only widens rights: a capability to trace and a seccomp profile for it.
     """
     return RunSpec(
         run.reference, ("sleep", "infinity"), platform=run.cell.platform,

@@ -33,6 +33,9 @@ ADDRESS = "127.0.0.77"  # of this machine: its port 8000 is free, whatever else 
 BOOT_S = 600
 # Of what sparkrun prints, what this machine may not have: a GPU, and limits above its own.
 NOT_HERE = re.compile(r"--gpus device=0 |--ulimit \S+ ")
+# What level 1a launches an image with (builder/smoke/contract.py), in sparkrun's own words.
+LAUNCHED = ("--ipc=shareable ", "--shm-size=32gb ", "--user $(id -u):$(id -g) ", "-e HOME=/tmp ",
+            "--security-opt no-new-privileges ")
 
 
 @pytest.fixture(scope="module")
@@ -197,5 +200,6 @@ def test_what_sparkrun_would_run_answers(sparkrun: list[str], image: str) -> Non
                 "--offline", "--hosts", "127.0.0.1", "--tp", "1", "--port", str(port)], folder)
     text = done.stdout + done.stderr
     assert done.returncode == 0, text
+    assert [option for option in LAUNCHED if option not in text] == []
     with as_printed(text, folder):
         assert answer("127.0.0.1", port) == "The capital of France is Paris."
