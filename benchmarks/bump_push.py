@@ -24,19 +24,24 @@ from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, load_for, write_lock
 from builder.locking.resolver import resolve
 from builder.matrix.cells import Cell
+from builder.patches.load import load_series
+from builder.patches.locking import lock_patches
+from builder.patches.upstream import Hosting
 from builder.store.compressed import Compression, find_compressed
 from builder.store.content_store import Store
 from builder.workspace import Workspace, open_workspace
 
 
 def other_image(workspace: Workspace, cell: Cell, version: str, engine: Engine, locks: Path
-                ) -> tuple[Lock, ImageFacts, str]:
-    """Lock and build the cell with another vLLM; return its lock, image and name."""
+                ) -> tuple[Lock, ImageFacts]:
+    """Lock and build the cell with another vLLM; return its lock and its image."""
     derived, other = derived_workspace(workspace, cell, version, locks)
-    lock = resolve(other, user_sources(), load_for(cell, workspace.locks))
+    sources = user_sources()
+    lock = lock_patches(other, resolve(other, sources, load_for(cell, workspace.locks)), (),
+                        derived.root, Hosting(sources, derived.cache), derived.cache)
     write_lock(locks, lock)
-    built = build(derived, other, engine, {})
-    return lock, built.image, built.plan.name
+    built = build(derived, other, engine, load_series(derived, other, lock))
+    return lock, built.image
 
 
 def push(engine: Engine, store: Store, image: ImageFacts, name: str) -> DirectPush:
@@ -82,7 +87,7 @@ def main() -> None:
         raise SystemExit(f"{cell.id} is not built")
     with tempfile.TemporaryDirectory(dir=workspace.cache.parent) as name:
         folder, own = Path(name), Path(name, "cache")
-        lock, old, built = other_image(workspace, cell, options.version, engine, folder / "locks")
+        lock, old = other_image(workspace, cell, options.version, engine, folder / "locks")
         try:
             linked_cache(workspace.cache, own)
             store = Store(own)
@@ -93,7 +98,8 @@ def main() -> None:
             had = layers(engine, store, old)
             has = layers(engine, store, new)
         finally:
-            engine.remove(built)
+            for tag in old.repo_tags:
+                engine.remove(tag)
     _print(cell.id, differing(lock, load_for(cell, workspace.locks)), done, had, has)
 
 
