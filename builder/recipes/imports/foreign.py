@@ -112,9 +112,14 @@ def _problems(raw: Mapping[str, Any]) -> Iterator[Problem]:
     if runtime not in RUNTIMES:
         yield Problem("runtime", f"{runtime} is not vLLM", "our images have vLLM only")
     for key in ("defaults", "env", "metadata"):
-        if not isinstance(raw.get(key) or {}, dict):
+        names = raw.get(key) or {}
+        if not isinstance(names, dict):
             yield Problem(key, "it is not a mapping of names to values",
                           "write one name: value a line below it")
+        elif key != "metadata":  # YAML reads NO, on and 1 as values of other kinds
+            yield from (Problem(f"{key}.{name}", f"YAML reads its name as {type(name).__name__}",
+                                "put the name into quotes")
+                        for name in names if not isinstance(name, str))
     if not (raw.get("model") or raw.get("command")):
         yield Problem("model", "there is neither a model nor a command",
                       "add model: OWNER/NAME, or the whole command")

@@ -63,6 +63,15 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, text: str | bytes, wh
     assert why in str(caught.value)
 
 
+def test_a_name_that_yaml_takes_for_something_else_is_refused(tmp_path: Path) -> None:
+    text = EUGR.replace("env: {", "env: {NO: 3, ").replace("defaults: {", "defaults: {1: 2, ")
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    assert [(problem.where, problem.what) for problem in caught.value.problems] == [
+        ("defaults.1", "YAML reads its name as int"), ("env.False", "YAML reads its name as bool")]
+    assert read(tmp_path, EUGR.replace("env: {", "env: {'NO': 3, ")).environment["NO"] == "3"
+
+
 @pytest.mark.parametrize("command", [
     "python serve.py", "vllm serve a/b && rm x", "vllm serve $MODEL", "vllm serve 'a",
     "vllm serve --x", "vllm bench a", "vllm serve a/b | tee log"])
