@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -18,4 +19,5 @@ def room() -> Iterator[None]:
     """In CI, drop what the engine was sent of images, as large as they are, where disk is short."""
     yield
     if "CI" in os.environ and shutil.disk_usage("/").free < ROOM:
-        subprocess.run(COPIES, check=False, capture_output=True, timeout=120)
+        with suppress(subprocess.TimeoutExpired):  # what is slow to clean up has failed no test
+            subprocess.run(COPIES, check=False, capture_output=True, timeout=120)
