@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,12 @@ RENAMED = {"/src/": "", "/build/": "", "/opt/torch/": "", "/opt/cuda/": ""}
 
 
 class FailedStep(Exception):  # noqa: N818 - a step of the build, whose log says why
-    """A step failed; ``step`` names it."""
+    """A step failed; ``step`` names it, ``facts`` are what is known of it."""
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, step: str, facts: dict[str, Any] | None = None) -> None:
         """Remember the step."""
         super().__init__(step)
-        self.step = step
+        self.step, self.facts = step, facts or {}
 
 
 def main() -> int:
@@ -52,8 +51,7 @@ def main() -> int:
         result |= _build(order, source)
         result["status"] = "complete"
     except FailedStep as failed:
-        result["step"] = failed.step
-        result |= getattr(failed, "facts", {})
+        result |= failed.facts | {"step": failed.step}
     usage = _usage()
     result |= usage | {"seconds": round(time.monotonic() - started, 1)}
     (OUT / "result.json").write_text(json.dumps(result, indent=1, sort_keys=True))
@@ -72,7 +70,7 @@ def _environment(order: dict[str, Any]) -> None:
         "CCACHE_STATSLOG": str(_stats()), "CCACHE_NOHASHDIR": "1", "LC_ALL": "C.UTF-8",
         "CUDA_HOME": "/opt/cuda", "CUDA_TOOLKIT_ROOT": "/opt/cuda",
         "OUTPUT": str(OUT / "files"), "TARGETS": " ".join(order["targets"]),
-        "LAUNCHER": " ".join(LAUNCHER), **order["environment"],
+        "FACTS": str(MEASURES / "facts"), "LAUNCHER": " ".join(LAUNCHER), **order["environment"],
         **({"CCACHE_RECACHE": "1"} if order["fresh"] else {}),
         **({"CCACHE_REMOTE_STORAGE": SHARED.read_text().strip()} if SHARED.exists() else {})}
     if TORCH.is_dir():
@@ -126,27 +124,32 @@ def _unpack(archive: Path, place: Path, below: str) -> Path:
 
 def _build(order: dict[str, Any], source: Path) -> dict[str, Any]:
     if order["system"] == "command":
-        _logged("command", order["command"], source)
-        return {"objects": [], "attempts": [], **_versions(order)}
+        return _commanded(order, source)
     _configure(order, source)
     goals = _goals(order)
-    cores = len(os.sched_getaffinity(0))
-    jobs = order["jobs"] or ninja.fitting(ninja.available_memory(), order["memory"], cores)
-    ninja.say(f"@jobs {json.dumps({'jobs': jobs, 'cores': cores, 'goals': len(goals)})}")
     _stats().unlink(missing_ok=True)  # CMake's own tests of the compilers are no objects
-    attempts = ninja.run(BUILD, goals, jobs, order["memory"], LOG)
-    facts: dict[str, Any] = {"attempts": [asdict(each) for each in attempts],
-                             "available_memory": ninja.available_memory()}
-    if attempts[-1].status != 0:
-        failed = FailedStep("compile")
-        failed.facts = facts  # type: ignore[attr-defined]
-        raise failed
+    facts = ninja.make(order, BUILD, goals, LOG)
+    if facts["attempts"][-1]["status"] != 0:
+        raise FailedStep("compile", facts)
     if not order["only"]:
         _install(order)
     else:
         _keep_objects(goals)
         facts["sources"] = _compiled_sources(order, source)
     return {**facts, **_versions(order)}
+
+
+def _commanded(order: dict[str, Any], source: Path) -> dict[str, Any]:
+    """Run the recipe's command; one that drives ninja leaves its facts in ``$FACTS``."""
+    facts = Path(os.environ["FACTS"])
+
+    def left() -> dict[str, Any]:
+        return json.loads(facts.read_text()) if facts.exists() else {"attempts": []}
+    try:
+        _logged("command", order["command"], source)
+    except FailedStep as failed:
+        raise FailedStep(failed.step, left()) from None
+    return {**left(), **_versions(order)}
 
 
 def _configure(order: dict[str, Any], source: Path) -> None:
@@ -207,12 +210,18 @@ def _keep_objects(goals: list[str]) -> None:
 
 
 def _logged(step: str, words: list[str], cwd: Path) -> None:
-    with LOG.open("a") as log:
-        ninja.say(f"@step {step}")
-        child = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, errors="replace", check=False)
-        log.write(child.stdout)
-    if child.returncode != 0:
+    """Run a step; its words go to the log, and its notes of progress on to whoever follows."""
+    ninja.say(f"@step {step}")
+    with subprocess.Popen(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace") as child, \
+            LOG.open("a", buffering=1) as log:
+        for line in child.stdout or ():
+            if line.startswith("@"):
+                ninja.say(line.rstrip())
+            else:
+                log.write(line)
+        status = child.wait()
+    if status != 0:
         raise FailedStep(step)
 
 

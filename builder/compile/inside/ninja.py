@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,16 @@ def available_memory() -> int:
 def fitting(memory: int, each: int, cores: int) -> int:
     """Return how many jobs of ``each`` bytes fit into ``memory``; one at least."""
     return max(1, min(cores, memory // max(each, 1)))
+
+
+def make(order: dict[str, Any], build: Path, goals: list[str], log: Path) -> dict[str, Any]:
+    """Make ``goals`` with the jobs asked for, or those that the memory allows; return facts."""
+    cores = len(os.sched_getaffinity(0))
+    jobs = order["jobs"] or fitting(available_memory(), order["memory"], cores)
+    say(f"@jobs {json.dumps({'jobs': jobs, 'cores': cores, 'goals': len(goals)})}")
+    attempts = run(build, goals, jobs, order["memory"], log)
+    return {"attempts": [asdict(each) for each in attempts],
+            "available_memory": available_memory()}
 
 
 def run(build: Path, goals: list[str], jobs: int, each: int, log: Path) -> list[Attempt]:

@@ -108,3 +108,11 @@ def test_the_recipes_of_this_checkout_are_whole() -> None:
     for name, found in load_recipes(ROOT).items():
         assert (ROOT / FOLDER / f"{name}.toml").exists()
         assert found.targets or found.whole
+
+
+def test_flashinfer_finds_each_module_by_its_own_name() -> None:
+    found = load_recipes(ROOT)["flashinfer-python"]
+    for key, target in found.targets.items():
+        name = found.cmake_name(key)
+        assert target.files == (f"flashinfer/data/aot/{name}/{name}.so",)
+        assert target.new

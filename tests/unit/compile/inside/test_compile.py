@@ -62,6 +62,38 @@ def test_a_step_that_fails_keeps_its_words(order: dict[str, Any], tmp_path: Path
     assert "CMake Error at x" in inside.LOG.read_text()
 
 
+def test_a_steps_progress_is_said_at_once_and_is_no_part_of_the_log(
+        order: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inside._logged("command", ["sh", "-c", "echo one; echo '@[1/2 0.1] a.cu'; echo two"], tmp_path)
+    assert inside.LOG.read_text() == "one\ntwo\n"
+    assert capsys.readouterr().out == "@step command\n@[1/2 0.1] a.cu\n"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_command_that_drives_ninja_leaves_its_facts(
+        order: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("FACTS", str(tmp_path / "facts"))
+    attempts = [{"jobs": 2, "status": status, "killed": bool(status), "killed_objects": []}]
+    text = json.dumps({"attempts": attempts, "available_memory": 7})
+    asked = order | {"system": "command", "cross": True,
+                     "command": ["sh", "-c", f"echo '{text}' > $FACTS; exit {status}"]}
+    if status == 0:
+        facts = inside._build(asked, tmp_path)
+    else:
+        with pytest.raises(inside.FailedStep) as failed:
+            inside._build(asked, tmp_path)
+        facts = failed.value.facts
+    assert (facts["attempts"], facts["available_memory"]) == (attempts, 7)
+
+
+def test_a_plain_command_has_no_facts(order: dict[str, Any], tmp_path: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTS", str(tmp_path / "none"))
+    asked = order | {"system": "command", "cross": True, "command": ["true"]}
+    assert inside._build(asked, tmp_path)["attempts"] == []
+
+
 def test_what_all_objects_are_compiled_from_is_told_with_its_kernels(
         order: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     source = inside._sources(order)

@@ -72,3 +72,15 @@ def test_as_many_jobs_as_the_memory_allows(memory: int, each: int, cores: int, j
 
 def test_the_memory_of_this_machine_is_known() -> None:
     assert 0 < ninja.available_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_an_order_is_made_with_the_jobs_it_asks_for_and_leaves_its_facts(
+        folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    order = {"jobs": 3, "memory": 1}
+    facts = ninja.make(order, build(folder, "touch $out"), ["all"], folder / "log.txt")
+    assert facts["attempts"] == [{"jobs": 3, "status": 0, "killed": False, "killed_objects": []}]
+    assert facts["available_memory"] > 0
+    assert '@jobs {"jobs": 3,' in capsys.readouterr().out
+    facts = ninja.make({"jobs": None, "memory": 1 << 60}, folder, ["-f", str(
+        folder / "build.ninja"), "a.o"], folder / "log.txt")
+    assert facts["attempts"][-1]["jobs"] == 1
