@@ -26,8 +26,8 @@ WHERE = "flashinfer/data/aot"  # FLASHINFER_AOT_DIR, from the wheel's top
 # FlashInfer splits it as a shell does, ninja and the linker's shell read it once more. CUDA's
 # libraries lie beside the package, four folders above a module.
 LINK = r"-s '-Wl,-rpath,\$$ORIGIN/../../../../nvidia/cu13/lib'"
-# ccache knows nvcc's short names of the two options only.
-DEPENDENCIES = ("--generate-dependencies-with-compile --dependency-output", "-MD -MF")
+# The same options as CMake writes them: ccache does not know their long names.
+DEPENDENCIES = ("--generate-dependencies-with-compile --dependency-output", "-MD -MT $out -MF")
 
 
 def main() -> int:
@@ -35,7 +35,8 @@ def main() -> int:
     source = Path.cwd()
     environment(source)
     stand_in(source)
-    aot, core = import_module("flashinfer.aot"), import_module("flashinfer.jit.core")
+    aot: Any = import_module("flashinfer.aot")
+    core: Any = import_module("flashinfer.jit.core")
     written = core.generate_ninja_build_for_op
     core.generate_ninja_build_for_op = lambda **words: written(**words).replace(*DEPENDENCIES)
     core.run_ninja = run_ninja
@@ -59,9 +60,10 @@ def environment(source: Path) -> None:
 
 def stand_in(source: Path) -> None:
     """Make ``flashinfer`` the sources without its own imports, and stand in for what loads code."""
-    modules = {name: ModuleType(name) for name in ("flashinfer", "tvm_ffi", "requests")}
+    modules: dict[str, Any] = {name: ModuleType(name)
+                               for name in ("flashinfer", "tvm_ffi", "requests")}
     modules["flashinfer"].__path__ = [str(source / "flashinfer")]
-    modules["tvm_ffi"].libinfo = SimpleNamespace(  # type: ignore[attr-defined]
+    modules["tvm_ffi"].libinfo = SimpleNamespace(
         find_include_path=lambda: str(HEADERS / "include"),
         find_dlpack_include_path=lambda: str(HEADERS / "3rdparty/dlpack/include"))
     sys.modules |= modules

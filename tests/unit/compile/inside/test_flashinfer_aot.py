@@ -95,7 +95,8 @@ def test_only_the_targets_are_made_where_flashinfer_looks_for_them(source: Path)
     out = source.parent / "out/flashinfer/data/aot"
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*.so")) == [
         "norm/norm.so", "rope/rope.so"]
-    assert (out / "norm/norm.so").read_text() == "launch it /opt/cuda/bin/nvcc -MD -MF d\n"
+    assert (out / "norm/norm.so").read_text() == (
+        "launch it /opt/cuda/bin/nvcc -MD -MT norm/made -MF d\n")
     assert "headers /opt/headers/tvm_ffi/include" in done.stdout
     assert "@[2/2" in done.stdout
     facts = json.loads((source.parent / "facts").read_text())
