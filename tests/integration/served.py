@@ -1,9 +1,11 @@
-"""The real server of the tiny Gemma 4, started as a smoke test starts it, and watched."""
+"""What tests of servers share: the real server of the tiny Gemma 4, watched, and a free port."""
 
 from __future__ import annotations
 
+import random
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from builder.engine.client import Engine
 from builder.locking.lock import load_for
@@ -15,6 +17,17 @@ from builder.smoke.readiness import Boot
 from builder.smoke.server import start_server
 from builder.smoke.watch import Watch
 from builder.workspace import Workspace
+
+PORTS = range(10_000, 32_000)  # below those that Linux gives to connections, from 32768 on
+
+
+def free_port() -> int:
+    """Return a port of the loopback that stays free for a server, also between two starts of it."""
+    for port in random.sample(PORTS, 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("none of 100 ports is free")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from builder.recipes.exports.service import LOOPBACK, Asked, Image, plan_service
 from builder.recipes.load import load_recipe, recipe_names
 from builder.workspace import open_workspace
 from tests.integration.foreign import compose, packages, python_image, run
+from tests.integration.served import free_port
 
 WORKSPACE = open_workspace(ROOT / "matrix.toml")
 ADDRESS = "127.0.0.77"  # of this machine: its port 8000 is free, whatever else runs
@@ -183,12 +183,6 @@ def as_printed(text: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["docker", "rm", "--force", name[1]], check=False, capture_output=True)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.engine

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import requests
 from builder.build import Built, build
 from builder.engine.client import Engine, RunSpec
 from builder.workspace import Workspace, cache_folder
+from tests.integration.served import free_port
 from tests.integration.test_build import ended, make_workspace, sparkyard
 
 pytestmark = pytest.mark.engine
@@ -34,9 +34,7 @@ LIST = ("find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /etc/
 def registry(folder: Path) -> Iterator[str]:
     """Run Debian's registry with a folder of its own."""
     program = shutil.which("docker-registry") or str(FOUND_IN)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{probe.getsockname()[1]}"
+    host = f"127.0.0.1:{free_port()}"
     config = folder / "registry.yml"
     config.write_text(f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {folder}/data\n"
                       f"http:\n  addr: {host}\n  secret: s\n")

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from builder.recipes.load import load_recipe
 from builder.smoke.probes.cases import AnswerCase, battery, body
 from builder.smoke.probes.judge import judge
 from tests.fixtures.broken_checkpoints import break_checkpoint
+from tests.integration.served import free_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -34,12 +34,6 @@ KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
 KEY = "sk-only-for-this-test-0123456789"
 USER = 12345  # whom sudo would name: no such user has an entry in the image
 WITHIN_S = 600
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def containers() -> set[str]:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,12 @@ from typing import Any
 import pytest
 
 from builder.engine.client import Engine
+from tests.integration.served import free_port
 from tests.integration.test_build import daemon
 from tests.integration.test_smoke_faults import OTHER_ADDRESSES, Place, docker, ended, image
 
 __all__ = ["image"]
 pytestmark = pytest.mark.engine
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def rows(place: Place, host: str) -> tuple[int, list[dict[str, Any]]]:
@@ -62,7 +56,7 @@ def test_with_restart_a_server_comes_back_until_it_is_stopped(
         Engine.connect(host=host).load(archive)
         # The recipe check would read vLLM's wheel, which this cache does not have.
         ended(place.start("serve", "posing", "--image", image, "--restart", "--force", "--port",
-                          free_port(), DOCKER_HOST=host), 0)
+                          str(free_port()), DOCKER_HOST=host), 0)
         first = await_answer(place, host)
         os.kill(int(inspected(host, ".State.Pid")), signal.SIGKILL)  # past the engine
         assert await_answer(place, host)["address"] == first["address"]

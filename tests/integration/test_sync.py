@@ -21,6 +21,7 @@ from builder.build import build
 from builder.engine.client import Engine, RunSpec
 from builder.workspace import Workspace
 from tests.integration.foreign import OLDER, unpacked
+from tests.integration.served import free_port
 from tests.integration.test_build import daemon, ended, make_workspace, sparkyard
 from tests.integration.test_push_direct import named_for, registry
 
@@ -61,9 +62,7 @@ def ssh_server(folder: Path, tools: Path, docker: str) -> Iterator[str]:
     for key in ("host", "user"):
         subprocess.run([tools / "usr/bin/ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                         folder / key], check=True, env=environment)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nStrictModes no\n"
         f"AuthorizedKeysFile {folder}/user.pub\nPasswordAuthentication no\nUsePAM no\n"
