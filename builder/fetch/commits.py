@@ -15,17 +15,20 @@ from builder import console
 from builder import git_library as git
 from builder.errors import IntegrityError, LockError, NetworkError
 from builder.files import disk_errors
+from builder.limits import COMMIT_BYTES, COMMIT_FILES, COMMIT_S, MB, TooMuchError
 from builder.locking.lock import LockedWheel
 from builder.store.content_store import Store
-from builder.tarball import CHUNK_BYTES, File, write_tar
+from builder.tarball import CHUNK_BYTES, File, Tar, write_tar
 from builder.text import one_line, redact
 
-SECONDS = 900  # for one commit with its files; vLLM's takes under a minute
 SHOWN = 400  # characters of what git says
 # Nothing is asked of a terminal, and no address starts a program of its own (ext::). What the
 # user's configuration puts in an address's place (insteadOf) is taken: a mirror may be local.
 ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file"}
 REGULAR, EXECUTABLE = 0o100644, 0o100755
+# git knows no limit for what it receives, the kernel knows one for a file, in blocks of 512 bytes.
+LIMITED = ("sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh")
+ONE_PACK = ("-c", "fetch.unpackLimit=1")  # all that is received goes into one file
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class CommitSource:
 def fetch_commit(source: CommitSource, archive: LockedWheel, store: Store) -> Path:
     """Return the archive of a commit's files, made where the store lacks it.
 
-    Links and submodules are left out. Raises NetworkError where the commit cannot be fetched,
-    IntegrityError where its archive is not the locked one.
+    Links and submodules are left out. Raises NetworkError where the commit cannot be fetched or
+    holds more than sources do, IntegrityError where its archive is not the locked one.
     """
     there = store.find_wheel(archive)
     if there is not None:
@@ -48,8 +51,7 @@ def fetch_commit(source: CommitSource, archive: LockedWheel, store: Store) -> Pa
     with store.temporary("commit") as folder, disk_errors(store.root, "while sources were fetched"):
         with git.Repo.init(folder / "repository", mkdir=True, bare=True) as repo:
             console.info(f"fetching {source.repository} {source.commit[:12]}")
-            top = archive.file.removesuffix(".tar")
-            tar = write_tar(folder / archive.file, _files(_fetched(repo, source), top))
+            tar = _archived(folder / archive.file, _fetched(repo, source), source)
         if tar.digest != archive.sha256:
             raise IntegrityError(
                 archive.file, expected=archive.sha256, actual=tar.digest,
@@ -61,26 +63,50 @@ def fetch_commit(source: CommitSource, archive: LockedWheel, store: Store) -> Pa
         return store.add_wheel(archive, tar.path)
 
 
+def _archived(target: Path, commit: git.Commit, source: CommitSource) -> Tar:
+    """Write the commit's files below a folder of the archive's name."""
+    try:
+        return write_tar(target, _files(commit, target.name.removesuffix(".tar")))
+    except (TooMuchError, ValueError) as error:
+        raise NetworkError(
+            f"the commit {source.commit[:12]} is no archive of sources: "
+            + one_line(str(error), SHOWN),
+            where=source.repository, next_step="name another commit") from error
+
+
 def _fetched(repo: git.Repo, source: CommitSource) -> git.Commit:
     """Fetch the commit without its history."""
+    words = [*LIMITED, str(COMMIT_BYTES // 512), "git", *ONE_PACK, "fetch", "--quiet", "--depth=1",
+             "--no-tags", "--no-recurse-submodules", "--", source.repository, source.commit]
     try:
         with repo.git.custom_environment(**ENVIRONMENT):
-            repo.git.fetch("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--",
-                           source.repository, source.commit, kill_after_timeout=SECONDS)
+            repo.git.execute(words, kill_after_timeout=COMMIT_S)
         return repo.commit(source.commit)
     except (git.exc.GitError, ValueError) as error:
+        packs = Path(repo.git_dir, "objects", "pack").iterdir()
+        full = any(path.stat().st_size >= COMMIT_BYTES // 512 * 512 for path in packs)
         said = str(getattr(error, "stderr", "")) or str(error)
         raise NetworkError(
             f"the commit {source.commit[:12]} could not be fetched: "
-            + one_line(redact(said), SHOWN), where=source.repository,
+            + (f"more than {COMMIT_BYTES / MB:g} MB" if full else one_line(redact(said), SHOWN)),
+            where=source.repository,
             next_step="check the address and that the commit is still there; for a mirror set "
             "`git config --global url.MIRROR.insteadOf ADDRESS`") from error
 
 
 def _files(commit: git.Commit, top: str) -> Iterator[File]:
-    """Yield the regular files of a commit below one top folder, to be read one after another."""
-    for item in commit.tree.traverse():
+    """Yield the regular files of a commit below one top folder, to be read one after another.
+
+    A small pack can stand for files without end, since one object may be named many times.
+    """
+    total = 0
+    for count, item in enumerate(commit.tree.traverse(branch_first=False)):
+        if count == COMMIT_FILES:
+            raise TooMuchError(f"more than {COMMIT_FILES:,} files")
         if isinstance(item, git.Blob) and item.mode in (REGULAR, EXECUTABLE):
+            total += item.size
+            if total > COMMIT_BYTES:
+                raise TooMuchError(f"files of more than {COMMIT_BYTES / MB:g} MB")
             yield File(f"{top}/{item.path}", item.size, partial(_read, item),
                        item.mode == EXECUTABLE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import git
 import pytest
 
 from builder.errors import IntegrityError, LockError, NetworkError
+from builder.fetch import commits
 from builder.fetch.commits import CommitSource, fetch_commit
 from builder.store.content_store import Store
 from builder.wheels.native import read_sources
@@ -76,3 +79,68 @@ def test_an_address_that_starts_a_program_is_refused(tmp_path: Path) -> None:
         with pytest.raises(NetworkError, match="could not be fetched"):
             fetch_commit(CommitSource(address, "1" * 40), archive(), Store(tmp_path / "s"))
     assert not (tmp_path / "made").exists()
+
+
+def committed(folder: Path, *entries: str) -> CommitSource:
+    """Commit a tree of these lines of ``git mktree`` and return the source."""
+    with git.Repo(folder) as repo:
+        return CommitSource(ADDRESS, repo.git.commit_tree(tree(repo, *entries), "-m", "x"))
+
+
+def tree(repo: git.Repo, *entries: str) -> str:
+    """Write a tree and return its name."""
+    made = subprocess.run(["git", "mktree"], input="\n".join(entries), cwd=repo.git_dir, text=True,
+                          capture_output=True, check=True)
+    return made.stdout.strip()
+
+
+def blob(repo: git.Repo, data: bytes) -> str:
+    """Write a blob and return its name."""
+    made = subprocess.run(["git", "hash-object", "-w", "--stdin"], input=data, cwd=repo.git_dir,
+                          capture_output=True, check=True)
+    return made.stdout.decode().strip()
+
+
+def refused(source: CommitSource, tmp_path: Path) -> NetworkError:
+    """Return why a commit is refused; nothing of it is left."""
+    store = Store(tmp_path / "store")
+    with pytest.raises(NetworkError) as error:
+        fetch_commit(source, archive(), store)
+    assert not any((store.root / "tmp").iterdir())
+    assert store.find_wheel(archive()) is None
+    return error.value
+
+
+@pytest.mark.usefixtures("source")
+def test_what_is_received_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with git.Repo(tmp_path / "repository") as repo:
+        name = blob(repo, random.Random(1).randbytes(1 << 20))
+    large = committed(tmp_path / "repository", f"100644 blob {name}\ta")
+    monkeypatch.setattr(commits, "COMMIT_BYTES", 100_000)
+    assert "could not be fetched: more than 0.1 MB" in str(refused(large, tmp_path))
+    monkeypatch.setattr(commits, "COMMIT_BYTES", 2_000_000)
+    with pytest.raises(IntegrityError, match="differs from the lock"):
+        fetch_commit(large, archive(), Store(tmp_path / "other"))
+
+
+@pytest.mark.usefixtures("source")
+def test_a_small_pack_of_files_without_end_is_refused(tmp_path: Path,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    with git.Repo(tmp_path / "repository") as repo:
+        name = tree(repo, f"100644 blob {blob(repo, bytes(1 << 20))}\ta")
+        for _ in range(5):  # 100,000 files of 1 MiB out of 7 objects
+            name = tree(repo, *(f"040000 tree {name}\t{number}" for number in range(10)))
+    bomb = committed(tmp_path / "repository", f"040000 tree {name}\tcsrc")
+    monkeypatch.setattr(commits, "COMMIT_BYTES", 50_000_000)
+    assert "files of more than 50 MB" in str(refused(bomb, tmp_path))
+    monkeypatch.setattr(commits, "COMMIT_BYTES", 1 << 60)
+    monkeypatch.setattr(commits, "COMMIT_FILES", 100)
+    assert "more than 100 files" in str(refused(bomb, tmp_path))
+
+
+@pytest.mark.usefixtures("source")
+def test_a_name_that_no_archive_may_hold_is_said(tmp_path: Path) -> None:
+    with git.Repo(tmp_path / "repository") as repo:
+        name = blob(repo, b"x")
+    strange = committed(tmp_path / "repository", f"100644 blob {name}\t.wh.csrc")
+    assert ".wh.csrc' would delete files below its layer" in str(refused(strange, tmp_path))
