@@ -48,6 +48,7 @@ def closed(folder: Path, *command: str) -> Sequence[str]:
     """Return the words that run a command with ``folder`` as the one place to write to."""
     place = {"HOME": folder, "TMPDIR": folder, "SPARKYARD_CACHE": folder / "cache",
              "HYPOTHESIS_STORAGE_DIRECTORY": folder / "examples", "PYTHONDONTWRITEBYTECODE": "1",
+             "PYTEST_ADDOPTS": "",  # those of the run around it write files elsewhere
              "MALLOC_ARENA_MAX": "1"}  # address space, of which each thread else takes 64 MB
     return [*name_space(), "env", *(f"{name}={value}" for name, value in place.items()),
             sys.executable, str(DRIVER), str(folder), str(MEMORY), *command]
