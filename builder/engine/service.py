@@ -17,9 +17,11 @@ from typing import Any
 from builder import limits, process
 from builder.engine.container import CONTAINER_ID, Container, ContainerState, RunSpec
 from builder.engine.docker import DockerClient, parsed
+from builder.engine.errors import explain
 
 NEVER, UNLESS_STOPPED = "no", "unless-stopped"  # Docker's words for when it starts one again
 LISTING = "listing the servers"
+_GONE = ("no such container", "is already in progress")  # the second is said of a removal
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,19 @@ def services(docker: DockerClient, label: str) -> tuple[ServiceFacts, ...]:
                        f"label={label}", doing=LISTING).stdout.split()
     if not found:
         return ()
-    # One may be gone by now: then the status is 1, and the others are in the answer.
-    text = docker.run("container", "inspect", *found, doing=LISTING, check=False,
-                      limit=limits.ENGINE_ANSWER_BYTES).stdout
-    return parsed(text, lambda answer: tuple(sorted(
+    result = docker.run("container", "inspect", *found, doing=LISTING, check=False,
+                        limit=limits.ENGINE_ANSWER_BYTES)
+    _refuse(result, LISTING)  # one may be gone by now; the others are in the answer
+    return parsed(result.stdout, lambda answer: tuple(sorted(
         map(_facts, json.loads(answer)), key=lambda facts: facts.created)), LISTING)
+
+
+def _refuse(result: process.Result, doing: str, where: str = "") -> None:
+    """Raise what a failure means, unless all it says is that a container is gone or going."""
+    said = [line for line in result.stderr.lower().splitlines() if not line.startswith("warning:")]
+    if result.returncode != 0 and not (
+            said and all(any(word in line for word in _GONE) for line in said)):
+        raise explain(result.stderr, doing, where)
 
 
 def _facts(entry: Mapping[str, Any]) -> ServiceFacts:
@@ -170,14 +180,17 @@ def start_service(docker: DockerClient, identity: str, name: str) -> None:
 
 def stop_service(docker: DockerClient, identity: str, name: str, grace: float) -> None:
     """Ask its program to end, and kill it after ``grace`` seconds; silent where it is gone."""
-    docker.run("container", "stop", "-t", f"{grace:.0f}", identity, check=False, where=name,
-               doing=f"stopping {name}", timeout=grace + limits.ENGINE_CHANGE_S)
+    doing = f"stopping {name}"
+    _refuse(docker.run("container", "stop", "-t", f"{grace:.0f}", identity, check=False,
+                       where=name, doing=doing, timeout=grace + limits.ENGINE_CHANGE_S),
+            doing, name)
 
 
 def remove_service(docker: DockerClient, identity: str, name: str) -> None:
     """Kill and remove a container; silent where it is gone."""
-    docker.run("container", "rm", "--force", "--volumes", identity, check=False, where=name,
-               doing=f"removing {name}", timeout=limits.ENGINE_CHANGE_S)
+    doing = f"removing {name}"
+    _refuse(docker.run("container", "rm", "--force", "--volumes", identity, check=False,
+                       where=name, doing=doing, timeout=limits.ENGINE_CHANGE_S), doing, name)
 
 
 def set_restart(docker: DockerClient, identity: str, name: str, policy: str) -> None:

@@ -1,9 +1,10 @@
 """Which images of a repository are kept, and why; the rest may go by age.
 
 Kept is what a tag holds (moving, ``-next``, dated), what a log names, what a recipe names, what a
-passing record proves, and what is too young or of unknown age. Entries of logs and attached
-documents are always kept: evidence outlives its image. The tags and logs of a cell that the matrix
-does not have any more, or never promotes now, count like all others.
+passing record proves, what has a record that cannot be read, and what is too young or of unknown
+age. Entries of logs and attached documents are always kept: evidence outlives its image. The tags
+and logs of a cell that the matrix does not have any more, or never promotes now, count like all
+others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from builder.promotion.log import chain, is_log_tag, logged_tags, read_state
 from builder.promotion.moving import UNVERIFIED
 from builder.record.models import TIME_FORMAT
 from builder.registry.repository import Manifest, Repository
+from builder.text import unbroken
 
 PUSHED_TYPE = "application/vnd.sparkyard.pushed.v1+json"
 PUSHED_NOTE = label.OCI + "created"
@@ -100,12 +102,20 @@ def _reasons(repository: Repository, digest: str, names: Sequence[str],
         yield "a recipe names its digest"
     if digest in logged:
         yield f"the log of {logged[digest]} names it"
+    yield from _evidence(repository, digest)
+
+
+def _evidence(repository: Repository, digest: str) -> Iterator[str]:
+    """Yield why evidence keeps an image; what cannot be read may be the record that proves it."""
     try:
-        good = [record for record in gather(repository, digest).records if record.passed]
+        found = gather(repository, digest)
     except VerdictError:
-        good = []
-    if good:
+        yield "what is attached to it cannot be read"
+        return
+    if good := [record for record in found.records if record.passed]:
         yield f"a record proves it: {describe(good[0])}"
+    if found.refused:
+        yield f"a record is attached that does not count: {unbroken(found.refused[0])}"
 
 
 def _age(repository: Repository, digest: str, now: str) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 
 from builder import console
 from builder.engine.client import Engine
@@ -16,7 +17,7 @@ from builder.engine.service import (
     set_restart,
     start_service,
 )
-from builder.errors import EngineError, UsageError, command
+from builder.errors import EngineError, SparkyardError, UsageError, command
 from builder.serve import memory
 from builder.serve.api_key import VARIABLE
 from builder.serve.boot import Outcome, follow
@@ -57,7 +58,8 @@ def begin(engine: Engine, launch: Launch) -> Server:
     try:
         start_service(engine.docker, identity, launch.spec.name)
     except BaseException:
-        remove_service(engine.docker, identity, launch.spec.name)
+        with suppress(SparkyardError):  # why it did not start matters more
+            remove_service(engine.docker, identity, launch.spec.name)
         raise
     return server_of(engine, identity)
 

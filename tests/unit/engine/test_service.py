@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from builder.engine.client import Engine
+from builder.engine.docker import DockerClient
 from builder.engine.service import (
     UNLESS_STOPPED,
     Attached,
@@ -20,6 +23,7 @@ from builder.engine.service import (
 )
 from builder.errors import EngineError
 from builder.serve.servers import RECIPE
+from tests.unit.fake_docker import fake_docker
 from tests.unit.played_servers import Played, launch
 
 
@@ -45,6 +49,44 @@ def test_a_life_from_creation_to_removal(played: tuple[Played, str]) -> None:
     assert services(docker, RECIPE) == ()
     remove_service(docker, identity, "x")
     stop_service(docker, identity, "x", 1)
+
+
+@pytest.mark.parametrize("end", [
+    lambda docker: stop_service(docker, "a" * 64, "x", 1),
+    lambda docker: remove_service(docker, "a" * 64, "x")])
+def test_a_server_that_the_engine_does_not_end_is_not_called_ended(
+        tmp_path: Path, end: Callable[[DockerClient], None]) -> None:
+    fails = "print({!r}, file=sys.stderr); sys.exit(1)"
+    docker = fake_docker(tmp_path, fails.format("Error response from daemon: cannot kill container"
+                                                ": a: permission denied"))
+    with pytest.raises(EngineError, match="permission denied"):
+        end(Engine(str(docker), None, None).docker)
+    fake_docker(tmp_path, fails.format("Error response from daemon: removal of container a is "
+                                       "already in progress"))
+    end(Engine(str(docker), None, None).docker)
+
+
+def listing(folder: Path, said: str) -> DockerClient:
+    """Return a docker that knows one container, and fails with these words when asked about it."""
+    docker = fake_docker(folder, f"print('a' * 64 if 'ls' in words else '[]')\n"
+                         f"if 'inspect' in words: print({said!r}, file=sys.stderr); sys.exit(1)")
+    return Engine(str(docker), None, None).docker
+
+
+@pytest.mark.parametrize("said", [
+    "Error response from daemon: containerd: database not open",
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
+    "Error: No such container: x\nerror during connect: EOF", ""])
+def test_an_engine_that_fails_while_it_lists_is_no_empty_list(tmp_path: Path, said: str) -> None:
+    with pytest.raises(EngineError, match="listing the servers"):
+        services(listing(tmp_path, said), RECIPE)
+
+
+@pytest.mark.parametrize("said", [
+    "Error response from daemon: No such container: x", "Error: No such container: x",
+    "WARNING: Error loading config file: permission denied\nError: No such container: x"])
+def test_a_container_that_goes_meanwhile_is_left_out(tmp_path: Path, said: str) -> None:
+    assert services(listing(tmp_path, said), RECIPE) == ()
 
 
 def test_no_process_owns_it(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from builder.errors import NetworkError, UsageError
 from builder.promotion.cell import CellTags, promote
-from builder.promotion.evidence import attach_record
+from builder.promotion.evidence import RECORD_TYPE, attach_record
 from builder.promotion.retention import note_pushed, recipe_texts, standing
 from builder.record.check import Status
-from builder.registry.repository import Manifest
+from builder.registry.repository import Manifest, Repository
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
 from tests.unit.promotion.test_cell import OPTIONS
 from tests.unit.promotion.test_verify import POLICY
@@ -75,6 +75,21 @@ def test_what_a_recipe_names_is_kept(tags: CellTags, memory: Memory, tmp_path: P
     assert why(tags, image, "image = 'cpu-1-abc'") == "a recipe names cpu-1-abc"
     (tmp_path / "r.toml").write_text(f'image = "r/cpu@{image.digest}"')
     assert why(tags, image, *recipe_texts(tmp_path)) == "a recipe names its digest"
+
+
+def test_what_has_a_record_that_cannot_be_read_is_kept(tags: CellTags, memory: Memory) -> None:
+    image = an_image(tags, memory, "1")
+    tags.repository.attach(image, RECORD_TYPE, b'{"record_version": 99}', {}, "record.json")
+    assert why(tags, image).startswith("a record is attached that does not count: sha256:")
+
+
+def test_what_leaves_the_registry_meanwhile_is_not_called_free(
+        tags: CellTags, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = an_image(tags, memory, "1")
+    real = Repository.manifest
+    monkeypatch.setattr(Repository, "manifest", lambda self, name: (
+        None if name == image.digest else real(self, name)))
+    assert why(tags, image) == "what is attached to it cannot be read"
 
 
 @pytest.mark.parametrize(("pushed", "reason"), [
