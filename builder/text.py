@@ -11,17 +11,21 @@ from collections.abc import Mapping
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
 URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^/\s'\"]+@")
-URL_SECRET = re.compile(r"([?&](?:[^=&\s]{0,200}(?:token|signature|secret|password|key)"
-                        r"[^=&\s]{0,200}|sig)=)[^&\s'\"]+", re.IGNORECASE)
+# One start for each run of characters: a name is read once, however many "?" stand in it.
+URL_SECRET = re.compile(
+    r"((?:(?<=&)|(?<![^=&\s'\"])[^=&\s'\"?]*+\?)(?=[^=&\s'\"]*+=[^&\s'\"])"
+    r"(?:[^=&\s'\"]*(?:token|signature|secret|password|key)[^=&\s'\"]*+"
+    r"|(?:[^=&\s'\"]*\?)?+sig)=)[^&\s'\"]+", re.IGNORECASE)
 HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
-KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)(?=[^\s"']*\d)[^\s"']{8,}""")
+# A secret has a digit within its first 200 characters; how long it is does not matter.
+KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)(?=[^\s"']{0,200}\d)[^\s"']{8,}""")
 HOST_TOKEN = re.compile(r"\b(gh[pousr]_|github_pat_)\w{30,}")
 LOGIN_HEADER = re.compile(r"(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)"
                           r"[\w.+/=~-]{8,}", re.IGNORECASE)
-# As vLLM logs its own flags.
-KEY_LIST = re.compile(r"(\bapi[_-]?key[\"']?\s*[:=]\s*)\[[^\]\n]+\]", re.IGNORECASE)
+# As vLLM logs its own flags. The end of a long list may be cut away.
+KEY_LIST = re.compile(r"(\bapi[_-]?key[\"']?\s*[:=]\s*)\[[^\]\n]+\]?", re.IGNORECASE)
 SET_VARIABLE = re.compile(r"""\b([A-Z][A-Z0-9_]*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=["']?)"""
-                          r"""(?=[^\s"']*\d)[\w.+/=~-]{8,}""")
+                          r"""(?=[^\s"']{0,200}\d)[\w.+/=~-]{8,}""")
 SECRET_NAME = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|CREDENTIAL)", re.IGNORECASE)
 LEAST_SECRET = 8
 BINARY_SHARE = 0.1  # of characters that no text has

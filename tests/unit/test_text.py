@@ -85,9 +85,26 @@ def test_a_picture_is_cut() -> None:
     ("the line VLLM_API_KEY=... of", "the line VLLM_API_KEY=... of"),
     ("max_tokens=2048 tokenizer=a/gemma-4-26B", "max_tokens=2048 tokenizer=a/gemma-4-26B"),
     ("sed s/^VLLM_API_KEY=// '/k/key-0123456789'", "sed s/^VLLM_API_KEY=// '/k/key-0123456789'"),
+    ("https://h/x?a?token=abc", "https://h/x?a?token=***"),
+    ("see x?sig='a'?token=abc", "see x?sig='a'?token=***"),
+    ("?next=/x?token=abc&sig=b", "?next=/x?token=***&sig=***"),
+    ("https://h/x?token= and y", "https://h/x?token= and y"),
+    ("token?x=abc&y=1", "token?x=abc&y=1"),
+    ("args: {'api_key': ['sk-first', 'seco", "args: {'api_key': [***]"),
+    ("--api-key k1" + "x" * 9000 + " y", "--api-key *** y"),
+    ("A_TOKEN=k1" + "x" * 9000 + " y", "A_TOKEN=*** y"),
     ("mail me@host", "mail me@host")])
 def test_what_opens_a_door_is_left_out_of_addresses(text: str, shown: str) -> None:
     assert redact(text, {}) == shown
+
+
+@pytest.mark.parametrize("piece", [
+    "ATOKEN=", "--api-key=", "api_key=[", "?key", "?", "&key", "key?token", "?" * 195 + "key= ",
+    "?key" * 50 + "= ", "A_TOKEN=a,", "'", "a://"])
+def test_a_long_line_is_read_in_steps_that_grow_with_it(piece: str) -> None:
+    """A time that grew with its square would be minutes for each of these."""
+    text = piece * (400_000 // len(piece))
+    assert redact(text + "\n--api-key k-1234567", {}).endswith("--api-key ***")
 
 
 def test_values_of_secret_variables_are_left_out() -> None:
