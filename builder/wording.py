@@ -40,7 +40,7 @@ FORMS: Mapping[str, tuple[str, str]] = {  # a pattern of a model: what it accept
     r"^[\w.-]+/[\w.-]+$": ("a repository: OWNER/NAME", "google/gemma-4-31B-it"),
     r"^[\w./-]+$": ("a branch, a tag or a commit", "main"),
     r"^[\w][\w./-]*$": ("a path below the folder of the matrix", "keys/cosign.pub"),
-    r"^[^\x00-\x1f\x7f]*$": ("one line without control characters", ""),
+    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$": ("one line without control characters", ""),
     r"^[^\x00-\x1f]*$": ("one line without control characters", ""),
     r"^[a-z0-9](?:[a-z0-9+.-]|\{python\})+$": ("the name of a Debian package; {python} is filled",
                                                "python{python}-dev"),

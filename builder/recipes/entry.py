@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field
 from builder.model import Frozen
 
 # Recipes are printed for people to paste from: no line may end early and no escape may hide.
-ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
+# YAML and Python end a line at \x85, \u2028 and \u2029, too.
+ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 Line = Annotated[str, Field(pattern=ONE_LINE)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
 

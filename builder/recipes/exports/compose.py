@@ -39,7 +39,8 @@ def compose(service: Service) -> str:
         body["deploy"] = {"resources": {"reservations": {"devices": [
             {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]}}}
     remarks = [*service.remarks, *(f"Before: {line}" for line in _before(service))]
-    return to_yaml(remarks, {"name": service.name, "services": {"vllm": body}})
+    # A project takes no dot.
+    return to_yaml(remarks, {"name": service.name.replace(".", "-"), "services": {"vllm": body}})
 
 
 def _before(service: Service) -> list[str]:

@@ -7,8 +7,10 @@ follow it without a port of their own.
 from __future__ import annotations
 
 import math
+import shlex
 from typing import Any
 
+from builder.errors import UsageError
 from builder.recipes.exports.launchers import for_nodes
 from builder.recipes.exports.service import KEY, LOOPBACK, WORKING_FOLDER, Holds, Mount, Service
 from builder.recipes.exports.yaml_text import to_yaml
@@ -18,6 +20,7 @@ USER = 1000  # any user but root; the image has no preference
 MASTER_PORT = 25000
 BOOT_S = 3600  # a cold start downloads and compiles
 GPU = "nvidia.com/gpu"
+LONGEST = 63  # characters of a Service's name and of a label
 
 
 def kubernetes(service: Service) -> str:
@@ -28,12 +31,22 @@ def kubernetes(service: Service) -> str:
     return to_yaml([*_remarks(service), *_steps(service)], *objects)
 
 
+def _name(service: Service) -> str:
+    """Return the recipe's name as a Service may have it: no dot, and a letter first."""
+    name = service.name.replace(".", "-")
+    name = name if name[0].isalpha() else f"vllm-{name}"
+    if len(name) > LONGEST:
+        raise UsageError(f"a Service in Kubernetes has a name of at most {LONGEST} characters",
+                         where=service.name, next_step="give the recipe's file a shorter name")
+    return name
+
+
 def _meta(service: Service) -> dict[str, Any]:
-    return {"name": service.name, "labels": _labels(service)}
+    return {"name": _name(service), "labels": _labels(service)}
 
 
 def _labels(service: Service) -> dict[str, str]:
-    return {"app.kubernetes.io/name": service.name}
+    return {"app.kubernetes.io/name": _name(service)}
 
 
 def _deployment(service: Service) -> dict[str, Any]:
@@ -97,7 +110,7 @@ def _environment(service: Service, *, several: bool) -> list[dict[str, Any]]:
         values.append({"name": "VLLM_HOST_IP",
                        "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
     if service.asked.key_file:
-        values.append(_secret(KEY, f"{service.name}-api-key", optional=False))
+        values.append(_secret(KEY, f"{_name(service)}-api-key", optional=False))
     if service.recipe.model.repository:
         values.append(_secret("HF_TOKEN", "huggingface", optional=True))
     return values
@@ -121,13 +134,14 @@ def _volumes(service: Service) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = []
     for mount in service.mounts:
         if mount.holds is Holds.TEMPLATE:
-            volumes.append({"name": "template", "configMap": {"name": f"{service.name}-template"}})
+            volumes.append({"name": "template",
+                            "configMap": {"name": f"{_name(service)}-template"}})
         elif mount.holds is Holds.MODEL:
             volumes.append({"name": "model", "hostPath": {"path": mount.source,
                                                           "type": "Directory"}})
         elif mount.holds is Holds.HUB:
             volumes.append({"name": "hub", "persistentVolumeClaim": {
-                "claimName": f"{service.name}-hub"}})
+                "claimName": f"{_name(service)}-hub"}})
         else:
             volumes.append({"name": "compiled", "emptyDir": {}})
     return volumes
@@ -140,7 +154,7 @@ def _claims(service: Service) -> list[dict[str, Any]]:
     size = math.ceil(service.recipe.model.parameters_billion * 2.2) + 10
     several = service.asked.nodes > 1
     return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-             "metadata": {**_meta(service), "name": f"{service.name}-hub"},
+             "metadata": {**_meta(service), "name": f"{_name(service)}-hub"},
              "spec": {"accessModes": ["ReadWriteMany" if several else "ReadWriteOnce"],
                       "resources": {"requests": {"storage": f"{size}Gi"}}}}]
 
@@ -170,9 +184,9 @@ def _remarks(service: Service) -> list[str]:
 def _steps(service: Service) -> list[str]:
     steps = [*service.steps]
     if service.steps:
-        steps.append(f"kubectl create configmap {service.name}-template "
+        steps.append(f"kubectl create configmap {_name(service)}-template "
                      "--from-file=chat_template.jinja")
     if service.asked.key_file:
-        steps.append(f"kubectl create secret generic {service.name}-api-key "
-                     f"--from-env-file={service.asked.key_file}")
+        steps.append(f"kubectl create secret generic {_name(service)}-api-key "
+                     f"--from-env-file={shlex.quote(service.asked.key_file)}")
     return [f"Before: {step}" for step in steps]

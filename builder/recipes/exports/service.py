@@ -25,7 +25,7 @@ from builder.recipes.launch import (
     template_steps,
 )
 from builder.recipes.models import Recipe
-from builder.text import is_unseen, one_line
+from builder.text import LINE_ENDS, is_unseen, one_line
 
 LOOPBACK = "127.0.0.1"
 PUBLIC = "0.0.0.0"  # noqa: S104 - only where the user asks for it
@@ -141,7 +141,7 @@ def checked_address(host: str) -> str:
 
 def _refuse_control(text: str) -> None:
     """Refuse a path that would end a line of the export: what follows it would be a line, too."""
-    if any(is_unseen(char) for char in text):
+    if any(is_unseen(char) or char in LINE_ENDS for char in text):
         raise UsageError("a path with line ends or control characters cannot be exported",
                          where=one_line(text, SHOWN), next_step="give it another name")
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from builder.text import LINE_ENDS, unbroken
+
 
 class _Dumper(yaml.SafeDumper):
     """Writes lists below their key with an indent, and never an anchor."""
@@ -20,7 +22,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    odd = not (LINE_ENDS - {"\n"}).isdisjoint(value)  # kept by no other style
+    style = '"' if odd else "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
@@ -29,6 +32,6 @@ _Dumper.add_representer(str, _text)
 
 def to_yaml(remarks: Sequence[str], *documents: Any) -> str:
     """Return the documents, with the remarks as comments before them."""
-    head = "".join(f"# {remark}\n" for remark in remarks)
+    head = "".join(f"# {unbroken(remark)}\n" for remark in remarks)
     return head + yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=1000,
                                 allow_unicode=True, default_flow_style=False)

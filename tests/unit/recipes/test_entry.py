@@ -15,7 +15,9 @@ class Sample(Entry):
     """What an editor shows."""
 
 
-@pytest.mark.parametrize("text", ["a\nb", "a\rb", "\x1b[31mred", "a\x00b", "a\tb", "a\x7fb"])
+@pytest.mark.parametrize("text", [
+    "a\nb", "a\rb", "\x1b[31mred", "a\x00b", "a\tb", "a\x7fb", "a\x85b", "a\x9bb", "a\u2028b",
+    "a\u2029b"])
 def test_a_line_holds_no_break_and_no_escape(text: str) -> None:
     with pytest.raises(ValidationError, match="text"):
         Sample(text=text)

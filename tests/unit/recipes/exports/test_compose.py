@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -44,3 +45,9 @@ def test_a_dollar_of_a_value_is_no_variable() -> None:
 def test_several_machines_are_refused() -> None:
     with pytest.raises(UsageError):
         compose(service("tiny-gemma4", nodes=2))
+
+
+def test_a_project_has_a_name_without_dots() -> None:
+    planned = service("tiny-gemma4")
+    named = replace(planned, recipe=planned.recipe.model_copy(update={"name": "gemma4-0.5b"}))
+    assert yaml.safe_load(compose(named))["name"] == "gemma4-0-5b"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 from exported import service
 
+from builder.errors import UsageError
 from builder.recipes.exports.kubernetes import kubernetes
 from builder.recipes.exports.service import Service
 
@@ -61,3 +64,26 @@ def test_only_who_asks_gets_a_public_service() -> None:
     found = objects(service("tiny-gemma4", host="0.0.0.0"))
     assert found["Service"]["spec"]["type"] == "LoadBalancer"
     assert "PersistentVolumeClaim" not in found
+
+
+def named(name: str) -> Service:
+    planned = service("tiny-gemma4")
+    return replace(planned, recipe=planned.recipe.model_copy(update={"name": name}))
+
+
+@pytest.mark.parametrize(("name", "given"), [
+    ("2x.my-recipe", "vllm-2x-my-recipe"), ("gemma4-0.5b", "gemma4-0-5b"), ("a" * 63, "a" * 63)])
+def test_a_service_has_a_name_that_kubernetes_takes(name: str, given: str) -> None:
+    found = objects(named(name))
+    assert {found["Service"]["metadata"]["name"], found["Deployment"]["metadata"]["name"],
+            found["Service"]["spec"]["selector"]["app.kubernetes.io/name"]} == {given}
+
+
+def test_a_name_that_is_too_long_is_refused() -> None:
+    with pytest.raises(UsageError, match="at most 63 characters"):
+        kubernetes(named("a" * 64))
+
+
+def test_the_path_of_the_key_is_one_word_of_the_shell() -> None:
+    text = kubernetes(service("tiny-gemma4", key_file="/a b;touch x/key"))
+    assert "--from-env-file='/a b;touch x/key'\n" in text

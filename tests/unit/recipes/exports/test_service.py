@@ -49,7 +49,7 @@ def test_ipv6_stands_in_brackets_before_a_port() -> None:
 
 
 @pytest.mark.parametrize("variable", ["", "HF_HOME", "SPARKYARD_CACHE"])
-@pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x85"])
+@pytest.mark.parametrize("char", ["\n", "\r", "\x1b", "\x85", "\u2028", "\u2029"])
 def test_a_path_that_would_begin_a_line_of_its_own_is_refused(
         monkeypatch: pytest.MonkeyPatch, variable: str, char: str) -> None:
     path = f"/a{char}touch pasted"
