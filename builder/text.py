@@ -18,7 +18,8 @@ URL_SECRET = re.compile(
     r"|(?:[^=&\s'\"]*\?)?+sig)=)[^&\s'\"]+", re.IGNORECASE)
 HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 # A secret has a digit within its first 200 characters; how long it is does not matter.
-KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)(?=[^\s"']{0,200}\d)[^\s"']{8,}""")
+KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)"""
+                        r"""(?=[^\s"']{0,200}\d)[^\s"']{8,}""")
 HOST_TOKEN = re.compile(r"\b(gh[pousr]_|github_pat_)\w{30,}")
 LOGIN_HEADER = re.compile(r"(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)"
                           r"[\w.+/=~-]{8,}", re.IGNORECASE)
