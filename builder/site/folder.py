@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from builder.errors import UsageError
 from builder.files import disk_errors, refuse_output, write_text
+from builder.limits import SETTINGS_BYTES, read_file
 from builder.removal import remove_tree
 
 MARKER = ".sparkyard-site"
-PAGES = ("index.html", "failures.html")
-FOLDERS = {"badges": ".svg", "records": ".json"}  # of the page, and the ends of what is in them
-MARK = "This folder was made by `sparkyard site` and is replaced as a whole.\n"
+FOLDERS = ("badges", "records")
+# The files of a page that was made before a page's marker listed them.
+EARLIER = re.compile(r"\.sparkyard-site|index\.html|failures\.html|records/[0-9a-f]{16}\.json"
+                     r"|badges/[a-z0-9][a-z0-9._-]*\.svg")
+MARK = "This folder was made by `sparkyard site` and is replaced as a whole. Its files:\n"
 
 
 def check_folder(folder: Path, protected: Path) -> None:
@@ -35,16 +39,31 @@ def check_folder(folder: Path, protected: Path) -> None:
 
 def _strange(folder: Path) -> str:
     """Return what somebody else put into a page's folder, such as a ``.git``; it would be lost."""
-    own = {folder / name for name in (MARKER, *PAGES, *FOLDERS)}
-    inside = (path for name, end in FOLDERS.items() for path in (folder / name).glob("*")
-              if path.suffix != end)
-    found = (*(path for path in folder.iterdir() if path not in own), *inside)
-    return next((str(path.relative_to(folder)) for path in sorted(found)), "")
+    written = _written(folder)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        plain = not path.is_symlink()
+        if not ((plain and path.is_dir() and name in FOLDERS)
+                or (plain and path.is_file() and written(name))):
+            return name
+    return ""
+
+
+def _written(folder: Path) -> Callable[[str], object]:
+    """Return what says whether a page has a file: its own list; an earlier page has none."""
+    try:
+        text = read_file(folder / MARKER, SETTINGS_BYTES, "list of a page's files").decode()
+    except (OSError, ValueError):
+        text = ""
+    listed = {MARKER, *text.splitlines()[1:]}
+    return listed.__contains__ if len(listed) > 1 else EARLIER.fullmatch
 
 
 def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     """Replace the folder by these files: readers see all of the old page or all of the new one."""
     target = folder.absolute()
+    if target.is_dir() and (strange := _strange(target)):  # put there since it was checked
+        raise _refused(folder, f"it holds what is not of a page of Sparkyard: {strange}")
     try:
         with disk_errors(target.parent, "the page"):
             fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -59,7 +78,8 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
 
 def _fill(folder: Path, files: Mapping[str, str]) -> None:
     folder.chmod(0o755)
-    for name, text in {**files, MARKER: MARK}.items():
+    mark = MARK + "".join(f"{name}\n" for name in sorted(files))
+    for name, text in {**files, MARKER: mark}.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         write_text(path, text)

@@ -9,7 +9,7 @@ import pytest
 from builder.errors import DiskError, UsageError
 from builder.site.folder import MARKER, check_folder, write_folder
 
-PAGE = {"index.html": "one", "badges/cpu.svg": "<svg/>", "records/1.json": "{}"}
+PAGE = {"index.html": "one", "badges/cpu.svg": "<svg/>", "records/0123456789abcdef.json": "{}"}
 
 
 def found(folder: Path) -> dict[str, str]:
@@ -44,12 +44,42 @@ def test_what_is_not_a_page_of_ours_is_refused(tmp_path: Path) -> None:
     assert (strange / "mine.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", [".git", "CNAME", "badges/mine.txt", "records/mine.txt"])
-def test_what_was_put_beside_a_page_is_not_lost(tmp_path: Path, name: str) -> None:
+STRANGE = (".git", "CNAME", "badges/mine.txt", "records/mine.txt", "records/results.json",
+           "records/mine.json/thesis.txt", "records/fedcba9876543210.json/thesis.txt")
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("name", STRANGE)
+def test_what_was_put_beside_a_page_is_not_lost(tmp_path: Path, name: str, earlier: bool) -> None:
+    page = tmp_path / "page"
+    write_folder(page, PAGE)
+    if earlier:  # its marker did not list the files
+        (page / MARKER).write_text("This folder was made by `sparkyard site` …\n")
+    check_folder(page, tmp_path / "cache")
+    (page / name).parent.mkdir(exist_ok=True)
+    (page / name).write_text("mine")
+    for refuses in (lambda: check_folder(page, tmp_path / "cache"),
+                    lambda: write_folder(page, PAGE)):
+        with pytest.raises(UsageError, match="not of a page of Sparkyard: "
+                           + name.removesuffix("/thesis.txt")):
+            refuses()
+    assert (page / name).read_text() == "mine"
+
+
+def test_a_name_that_a_page_could_have_is_not_ours_because_of_it(tmp_path: Path) -> None:
     write_folder(tmp_path / "page", PAGE)
-    check_folder(tmp_path / "page", tmp_path / "cache")
-    (tmp_path / "page" / name).write_text("mine")
-    with pytest.raises(UsageError, match=f"not of a page of Sparkyard: {name}"):
+    for name in ("badges/mine.svg", f"records/{'0' * 16}.json"):
+        (tmp_path / "page" / name).write_text("mine")
+        with pytest.raises(UsageError, match=f"not of a page of Sparkyard: {name}"):
+            check_folder(tmp_path / "page", tmp_path / "cache")
+        (tmp_path / "page" / name).unlink()
+
+
+def test_a_link_under_a_name_of_the_page_is_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path / "page", {"index.html": "one"})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "page" / "records").symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match="not of a page of Sparkyard: records"):
         check_folder(tmp_path / "page", tmp_path / "cache")
 
 
