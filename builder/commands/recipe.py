@@ -69,9 +69,9 @@ def execute(args: argparse.Namespace) -> int:
     if args.verb == "schema":
         console.document(json_schema())
         return 0
-    if args.verb == "check":
-        return check_recipes(open_workspace(args.matrix), args)
     workspace = open_workspace(args.matrix, make_cache=False)
+    if args.verb == "check":
+        return check_recipes(workspace, args)
     if args.verb == "facts":
         return refresh(workspace, args.repositories)
     if args.verb == "import":

@@ -23,7 +23,7 @@ from builder.recipes.models import Recipe
 from builder.recipes.roofline import lines, load_figures
 from builder.recipes.rules import Severity
 from builder.recipes.templates import check_template
-from builder.store.content_store import Store
+from builder.store.looking import Looking
 from builder.workspace import Workspace
 
 ROOFLINE = ("model", "weights", "on", "requests", "what", "bound tok/s", "published", "error",
@@ -80,7 +80,7 @@ def check_recipes(workspace: Workspace, args: argparse.Namespace) -> int:
     if args.cell:
         _require(workspace, args.cell)
     locks = [lock for cell in workspace.cells if (lock := _lock(workspace, cell))]
-    vllms = Vllms(Store(workspace.cache), locks)
+    vllms = Vllms(Looking(workspace.cache), locks)
     judged, refused = [], []
     for name in args.recipes or recipe_names(workspace.root):
         try:

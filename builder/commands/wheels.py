@@ -23,7 +23,7 @@ from builder.patches.load import asking
 from builder.store.content_store import Store
 from builder.wheels.estimate import this_machine
 from builder.wheels.index import check_folder, write_index
-from builder.wheels.kept import Kept
+from builder.wheels.kept import everything
 from builder.wheels.plan import PackagePlan, plan_cell
 from builder.wheels.policy import checked_recipes
 from builder.wheels.stage import fetch_compiled
@@ -125,7 +125,7 @@ def _status(options: argparse.Namespace) -> int:
             continue
         for entry in entries:
             users.setdefault(entry.key, []).append(cell.id)
-    known = Kept(Store(workspace.cache)).everything()
+    known = everything(workspace.cache)
     if options.json:
         console.document({"schema": 1, "compiled": [
             {**rebuilt.model_dump(mode="json"), "cells": users.get(rebuilt.key, [])}

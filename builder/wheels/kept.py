@@ -81,15 +81,6 @@ class Kept:
             making.rename(target)
         return target / _FILES
 
-    def everything(self) -> list[Rebuilt]:
-        """Return all that was compiled, by key; what is not readable is left out."""
-        found = []
-        for path in sorted(self._folder.glob(f"*/{_FACTS}")):
-            with suppress(OSError, ValueError, UsageError):
-                text = read_file(path, SETTINGS_BYTES, "record of a compile")
-                found.append(Rebuilt.model_validate_json(text))
-        return found
-
     def record(self, sha256: str) -> WheelRecord | None:
         """Return how a wheel of this sha256 was put together."""
         try:
@@ -113,3 +104,16 @@ class Kept:
     def keep_record(self, sha256: str, record: WheelRecord) -> None:
         """Remember how a wheel was put together."""
         write_text(self._folder / f"{sha256}.json", record.model_dump_json() + "\n")
+
+
+def everything(root: Path) -> list[Rebuilt]:
+    """Return all that was compiled in the cache ``root``, by key, without what is not readable.
+
+    Nothing is made or changed there.
+    """
+    found = []
+    for path in sorted((root / FOLDER).glob(f"*/{_FACTS}")):
+        with suppress(OSError, ValueError, UsageError):
+            text = read_file(path, SETTINGS_BYTES, "record of a compile")
+            found.append(Rebuilt.model_validate_json(text))
+    return found

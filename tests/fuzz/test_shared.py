@@ -52,7 +52,7 @@ from builder.smoke.causes import shortage
 from builder.smoke.processes import read_look
 from builder.smoke.soak.samples import read_memory
 from builder.store.content_store import Store
-from builder.wheels.kept import Kept
+from builder.wheels.kept import Kept, everything
 from builder.wheels.native import read_sources
 from builder.wheels.order import Provenance, Rebuilt, RebuiltFile
 from builder.wheels.recipe import load_recipe
@@ -158,7 +158,7 @@ def test_compiles(tmp_path: Path, data: bytes) -> None:
     (store.root / "compiled" / f"{'b' * 64}.json").write_bytes(data)
     with within_time(), suppress(SparkyardError):
         kept = Kept(store)
-        kept.everything()
+        everything(store.root)
         kept.record("b" * 64)
         kept.find("a" * 64)
 

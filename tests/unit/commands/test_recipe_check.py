@@ -9,10 +9,11 @@ import pytest
 
 from builder import cli
 from builder.commands.recipe_check import recipe_cell
-from builder.recipes.check import Finding
+from builder.recipes.check import Finding, vllm_wheel
 from builder.recipes.load import load_recipe, recipe_names
 from builder.recipes.models import Pin
 from builder.recipes.rules import Severity
+from builder.store.content_store import wheel_place
 from builder.workspace import open_workspace
 
 MATRIX = str(Path(__file__).parents[3] / "matrix.toml")
@@ -144,3 +145,22 @@ def test_an_unknown_cell_gets_the_list_of_cells(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().err
     assert shown.count("error:") == 1
     assert 'where: --cell\n  next:  perhaps you meant "cpu"; the cells are cpu, ' in shown
+
+
+def test_it_makes_no_cache_and_removes_nothing_from_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        ) -> None:
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "new"))
+    assert cli.run([*CHECK, "tiny-gemma4"]) == 1
+    assert not (tmp_path / "new").exists()
+    workspace = open_workspace(Path(MATRIX))
+    cell, lock = recipe_cell(workspace, load_recipe(workspace.root, "tiny-gemma4"), None)
+    assert lock
+    wheel = vllm_wheel(lock)
+    assert wheel
+    path = wheel_place(workspace.cache, wheel)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"cut short")
+    assert cli.run([*CHECK, "tiny-gemma4"]) == 1
+    assert f"the cache lacks the wheel of {cell.id}" in capsys.readouterr().out
+    assert path.read_bytes() == b"cut short"

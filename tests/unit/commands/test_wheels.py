@@ -87,6 +87,13 @@ def test_status_and_index_show_what_was_compiled(tmp_path: Path, monkeypatch: py
     assert "takes the published wheel since then" in capsys.readouterr().err
 
 
+def test_status_makes_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = compiled_workspace(tmp_path, monkeypatch)
+    monkeypatch.setenv("SPARKYARD_CACHE", str(tmp_path / "new"))
+    assert wheels(workspace, "status") == 0
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_compile_needs_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                capsys: pytest.CaptureFixture[str]) -> None:
     workspace = compiled_workspace(tmp_path, monkeypatch)

@@ -12,7 +12,7 @@ from builder.errors import UsageError
 from builder.limits import SETTINGS_BYTES
 from builder.store.content_store import Store
 from builder.wheels.assemble import put_together, record_of
-from builder.wheels.kept import Kept
+from builder.wheels.kept import Kept, everything
 from builder.wheels.order import Rebuilt
 
 KEY = "ab" * 32
@@ -66,7 +66,7 @@ def test_everything_leaves_out_what_is_no_record(tmp_path: Path) -> None:
         folder = store.root / "compiled" / name
         folder.mkdir()
         (folder / "rebuilt.json").write_text(text)
-    assert Kept(store).everything() == [rebuilt]
+    assert everything(store.root) == [rebuilt]
 
 
 def test_what_cannot_be_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
