@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import lzma
 import os
 import tempfile
 import threading
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,8 @@ from builder import console
 from builder.errors import DiskError, UsageError, command
 from builder.removal import remove_file
 
+# What zipfile raises on a damaged or encrypted archive or member, beside OSError.
+ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEXT_STEP = (f"free some disk ({command('cache', 'prune')}), or point SPARKYARD_CACHE at a "
               "larger one")

@@ -17,6 +17,7 @@ from pathlib import Path
 from builder import console
 from builder.compile.unpacking import CUDA, TARGET, Piece, opened
 from builder.errors import UsageError
+from builder.files import disk_errors
 from builder.locking.base_lock import LockedDeb
 from builder.store.content_store import Store, StoredLayer
 from builder.tarball import Chunks, Entry, File, Link, chunks_of, write_tar
@@ -77,10 +78,21 @@ def _layer(store: Store, what: str, name: str, content: Content
     if found is not None:
         return found
     console.debug(f"toolchain: unpacking {name}")
-    with store.temporary("toolchain.tar") as path:
-        with content() as entries:
+    with disk_errors(store.root, "while the toolchain was unpacked"), \
+            store.temporary("toolchain.tar") as path:
+        with content() as entries, _plain_paths(name):
             tar = write_tar(path, entries)
         return store.add_layer(key, tar.path, tar.digest, tar.size)
+
+
+@contextmanager
+def _plain_paths(name: str) -> Iterator[None]:
+    """Name what brings a path twice, or one that may not enter an image."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{name} cannot be unpacked: {error}", where="toolchain.requirements",
+                         next_step="take another version of it there") from error
 
 
 def _file(place: str, path: Path) -> File:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from builder.errors import UsageError
+from builder.files import ZIP_FAULTS
 from builder.tarball import CHUNK_BYTES, Chunks, Entry, File, Link
 
 CUDA = "opt/cuda"
@@ -45,24 +45,35 @@ class Piece:
 def opened(piece: Piece) -> Iterator[list[Entry]]:
     """Give the files of a wheel that the toolchain takes, to be read inside the block.
 
-    Raises UsageError for a wheel that is damaged.
+    Raises UsageError for a wheel that is damaged, here or while a file is read; what fails in the
+    block for another reason is not the wheel's.
     """
+    with ExitStack() as stack:
+        with _whole(piece.path):
+            archive = stack.enter_context(zipfile.ZipFile(piece.path))
+            found = list(_entries(archive, piece))
+        yield found
+
+
+@contextmanager
+def _whole(wheel: Path) -> Iterator[None]:
+    """Name the wheel where reading it in the block fails."""
     try:
-        with zipfile.ZipFile(piece.path) as archive:
-            yield list(_entries(archive, piece.role))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise UsageError(f"{piece.path.name} is not a wheel that can be read: {error}",
-                         where=str(piece.path), next_step="remove it, and run the same command "
+        yield
+    except (OSError, *ZIP_FAULTS) as error:
+        raise UsageError(f"{wheel.name} is not a wheel that can be read: {error}",
+                         where=str(wheel), next_step="remove it, and run the same command "
                          "again") from error
 
 
-def _entries(archive: zipfile.ZipFile, role: str) -> Iterator[Entry]:
+def _entries(archive: zipfile.ZipFile, piece: Piece) -> Iterator[Entry]:
     for info in archive.infolist():
-        place = "" if info.is_dir() else placed(info.filename, role)
+        place = "" if info.is_dir() else placed(info.filename, piece.role)
         if place:
-            yield File(place, info.file_size, _reader(archive, info.filename), _is_program(place))
+            yield File(place, info.file_size, _reader(archive, info.filename, piece.path),
+                       _is_program(place))
             link = _SONAME.search(place)
-            if link and role == "target":
+            if link and piece.role == "target":
                 yield Link(place[:link.start()] + link[1], place.rpartition("/")[2])
 
 
@@ -101,9 +112,9 @@ def _is_program(place: str) -> bool:
     return "/bin/" in place or place.startswith(f"{CUDA}/nvvm/bin")
 
 
-def _reader(archive: zipfile.ZipFile, name: str) -> Chunks:
+def _reader(archive: zipfile.ZipFile, name: str, wheel: Path) -> Chunks:
     def read() -> Iterator[bytes]:
-        with archive.open(name) as stream:
+        with _whole(wheel), archive.open(name) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 yield chunk
     return read

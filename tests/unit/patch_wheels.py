@@ -51,3 +51,24 @@ def diff(path: str, before: str | None, after: str | None) -> bytes:
                                  "/dev/null" if before is None else f"a/{path}",
                                  "/dev/null" if after is None else f"b/{path}")
     return (head + "".join(lines)).encode()
+
+
+def encrypted(path: Path) -> Path:
+    """Say of every member that it is encrypted."""
+    data = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.find(mark)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(mark, at + 4)
+    path.write_bytes(data)
+    return path
+
+
+def torn(path: Path) -> Path:
+    """Damage the compressed bytes of the first member."""
+    data = bytearray(path.read_bytes())
+    begin = 30 + int.from_bytes(data[26:28], "little") + int.from_bytes(data[28:30], "little")
+    data[begin:begin + 9] = b"\xff" * 9
+    path.write_bytes(data)
+    return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from builder.compile.toolchain import Material, layers
 from builder.compile.unpacking import Piece
-from builder.errors import UsageError
+from builder.errors import DiskError, UsageError
 from builder.locking.base_lock import LockedDeb
 from builder.store.content_store import Store
 
@@ -49,3 +51,19 @@ def test_a_wheel_of_the_wrong_role_is_refused(tmp_path: Path) -> None:
     wrong = material(tmp_path, "nvidia/cu13/nothing.txt")
     with pytest.raises(UsageError, match="has nothing that a toolchain takes as tool"):
         layers(wrong, Store(tmp_path / "cache"))
+
+
+def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("builder.compile.toolchain.write_tar", full)
+    with pytest.raises(DiskError, match="disk became full while the toolchain"):
+        layers(material(tmp_path), Store(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("member", ["nvidia/cu13/bin//nvcc", "nvidia/cu13/bin/../nvcc"])
+def test_a_wheel_with_a_strange_path_is_named(tmp_path: Path, member: str) -> None:
+    with pytest.raises(UsageError, match=r"nvcc-1-py3-none-any\.whl cannot be unpacked") as caught:
+        layers(material(tmp_path, member), Store(tmp_path / "cache"))
+    assert caught.value.where == "toolchain.requirements"

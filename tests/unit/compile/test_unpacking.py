@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
+from patch_wheels import encrypted, torn
 
 from builder.compile.unpacking import Piece, opened, placed
 from builder.errors import UsageError
@@ -55,3 +58,24 @@ def test_a_damaged_wheel_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cuda-1-py3-none-any\.whl is not a wheel"), \
             opened(Piece(wheel, "tool")):
         pass
+
+
+def test_what_fails_around_a_sound_wheel_is_not_told_as_its_damage(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch/version.py", "x = 1")
+    with pytest.raises(OSError, match="No space left"), opened(Piece(wheel, "torch")):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("how", ["stored", "deflated", "encrypted"])
+def test_a_damaged_member_names_its_wheel(tmp_path: Path, how: str) -> None:
+    wheel = tmp_path / "torch-1-py3-none-any.whl"
+    kind = zipfile.ZIP_STORED if how == "stored" else zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(wheel, "w", kind) as archive:
+        archive.writestr("torch/version.py", "x = 1\n" * 100)
+    encrypted(wheel) if how == "encrypted" else torn(wheel)
+    with opened(Piece(wheel, "torch")) as (found,):
+        assert isinstance(found, File)
+        with pytest.raises(UsageError, match=r"torch-1-py3-none-any\.whl is not a wheel that"):
+            content(found)
