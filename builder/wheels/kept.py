@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from builder import console
-from builder.errors import UsageError
+from builder.errors import UsageError, VerdictError
 from builder.files import sha256_file, write_text
 from builder.indexes.settings import COMPILED
 from builder.limits import SETTINGS_BYTES, read_file
@@ -67,7 +67,8 @@ class Kept:
     def keep(self, rebuilt: Rebuilt, output: Path) -> Path:
         """Move the compiled files in, in one step; return their folder.
 
-        ``output`` lies in a temporary folder of the store, whose file system it shares.
+        ``output`` lies in a temporary folder of the store, whose file system it shares. Raises
+        VerdictError where the files are not those of ``rebuilt``.
         """
         making = output.with_name(f"{output.name}.kept")
         making.mkdir()
@@ -77,7 +78,11 @@ class Kept:
         target.parent.mkdir(exist_ok=True)
         with suppress(OSError):  # another run was quicker: equal inputs, so its files serve
             making.rename(target)
-        if self.find(rebuilt.key) is None:  # it was not whole, and is gone now
+        if self.find(rebuilt.key) is None:  # what was there was not whole, and is gone now
+            if not making.exists():
+                raise VerdictError("the compiled files are not those that their record names",
+                                   where=rebuilt.key, next_step="run the same command again; if "
+                                   "it fails again, check this machine's disk")
             making.rename(target)
         return target / _FILES
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from builder.locking.base_lock import LockedBase
 from builder.locking.lock import LockedWheel, Sha256
 from builder.matrix.cells import Cell
 from builder.model import Frozen
 from builder.patches.apply import Blob
+from builder.tarball import parents
 from builder.wheels.recipe import Recipe, RelativePath
 
 WHOLE = ""  # in place of a target's name: the file belongs to the whole package
@@ -112,6 +113,15 @@ class Rebuilt(Frozen):
     key: Sha256
     files: tuple[RebuiltFile, ...]
     provenance: Provenance
+
+    @field_validator("files")
+    @classmethod
+    def _each_at_a_place_of_its_own(cls, files: tuple[RebuiltFile, ...]
+                                    ) -> tuple[RebuiltFile, ...]:
+        paths = {file.path for file in files}
+        if len(paths) < len(files) or any(paths.intersection(parents(path)) for path in paths):
+            raise ValueError("a file is named twice, or as the folder of another one")
+        return files
 
 
 class Compiler(Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from compiled_extension import Gcc, make_order
 
-from builder.errors import UsageError
+from builder.errors import UsageError, VerdictError
 from builder.limits import SETTINGS_BYTES
 from builder.store.content_store import Store
 from builder.wheels.assemble import put_together, record_of
@@ -111,3 +111,14 @@ def test_a_wheel_is_found_by_how_it_was_put_together(tmp_path: Path) -> None:
     assert Kept(store).wheel_of(other, store) is None
     store.wheel_path(wheel).write_bytes(b"cut")
     assert Kept(store).wheel_of(record, store) is None
+
+
+def test_files_that_are_not_those_of_their_record_are_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    with store.temporary("output") as output:
+        output.mkdir()
+        rebuilt = Gcc().compile(make_order(tmp_path), output)
+        (output / rebuilt.files[0].path).write_bytes(b"other")
+        with pytest.raises(VerdictError, match="not those that their record names"):
+            Kept(store).keep(rebuilt, output)
+    assert Kept(store).find(KEY) is None
