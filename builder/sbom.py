@@ -24,6 +24,7 @@ from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
 from builder import labels as label
+from builder.files import ZIP_FAULTS
 from builder.limits import MODULE_BYTES
 from builder.locking.base_lock import LockedBase, LockedDeb
 from builder.locking.lock import Lock, LockedPatch, LockedWheel
@@ -74,7 +75,7 @@ def licence_of(wheel: Path) -> str:
                         if name.endswith(".dist-info/METADATA") and name.count("/") == 1)
             with archive.open(name) as stream:
                 text = stream.read(MODULE_BYTES).decode("utf-8", "replace")
-    except (OSError, zipfile.BadZipFile, StopIteration, ValueError, NotImplementedError):
+    except (OSError, StopIteration, *ZIP_FAULTS):
         return ""
     fields = HeaderParser().parsestr(text)
     for field in ("License-Expression", "License"):

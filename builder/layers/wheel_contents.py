@@ -21,6 +21,7 @@ from installer.sources import WheelFile
 from installer.utils import SCHEME_NAMES, fix_shebang, parse_entrypoints, parse_metadata_file
 
 from builder.errors import UsageError
+from builder.files import ZIP_FAULTS
 from builder.tarball import CHUNK_BYTES, Chunks, File, in_memory, why_not
 
 PREFIX = "/opt/sparkyard"
@@ -140,17 +141,17 @@ def unpacked_size(path: Path) -> int:
         with zipfile.ZipFile(path) as archive:
             return sum(item.file_size * (2 if item.filename.endswith(".py") else 1) + 1024
                        for item in archive.infolist())
-    except zipfile.BadZipFile as error:
+    except ZIP_FAULTS as error:
         raise refused(path.name, "", f"is not a zip file: {error}") from error
 
 
 def _contents(archive: zipfile.ZipFile, wheel: str, layout: Layout) -> WheelContents:
-    source = WheelFile(archive)
+    source, members = WheelFile(archive), list(_members(archive, wheel))
     dist_info = _dist_info(source, wheel)
     scripts = {file.path: Placed(file, "", library=False)
                for file in _entry_points(source, wheel, layout)}
     placed = dict(scripts)
-    for item in _members(archive, wheel):
+    for item in members:
         if item.filename == f"{dist_info}/RECORD":
             continue
         member = _place(archive, item, source, dist_info, layout)

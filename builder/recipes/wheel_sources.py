@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 from builder.errors import LockError, command
+from builder.files import ZIP_FAULTS
 from builder.limits import MODULE_BYTES, SOURCES_BYTES
 
 BUILTIN = {"bool", "int", "float", "str", "dict"}
@@ -47,7 +47,7 @@ class WheelSources:
         try:
             with zipfile.ZipFile(wheel) as archive:
                 self.texts = dict(_texts(archive))
-        except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        except (OSError, *ZIP_FAULTS) as error:
             raise LockError(f"{wheel.name} cannot be read: {error}", where=str(wheel),
                             next_step=f"remove it and run {command('fetch')}") from error
 
@@ -63,7 +63,7 @@ class WheelSources:
             text = self.texts.get(f"{path}.py", self.texts.get(f"{path}/__init__.py"))
             try:
                 self._trees[module] = None if text is None else ast.parse(text)
-            except (SyntaxError, ValueError, RecursionError):
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._trees[module] = None
         return self._trees[module]
 
@@ -110,7 +110,7 @@ class WheelSources:
             case ast.Constant(value=None):
                 return [Hint("none")]
             case ast.Constant(value=str(text)):
-                return self.hints(module, ast.parse(text, mode="eval").body, depth - 1)
+                return self._written(module, text, depth - 1)
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
                 return [*self.hints(module, left, depth), *self.hints(module, right, depth)]
             case ast.Name(id=name) if name in BUILTIN:
@@ -122,6 +122,14 @@ class WheelSources:
             case ast.Subscript(value=ast.Name(id=name), slice=inner):
                 return self._subscript(module, name, inner, depth - 1)
         return [Hint("other")]
+
+    def _written(self, module: str, text: str, depth: int) -> list[Hint]:
+        """Return what an annotation in quotes allows; it need not be Python."""
+        try:
+            node = ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return [Hint("other")]
+        return self.hints(module, node, depth)
 
     def _subscript(self, module: str, name: str, inner: ast.expr, depth: int) -> list[Hint]:
         members = inner.elts if isinstance(inner, ast.Tuple) else [inner]

@@ -17,6 +17,7 @@ import shutil
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 from urllib.parse import quote
@@ -25,8 +26,16 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from builder.errors import IntegrityError, UsageError
-from builder.files import disk_errors, refuse_output, require_space, sha256_file, write_text
-from builder.limits import MODULE_BYTES, read_file
+from builder.files import (
+    ZIP_FAULTS,
+    disk_errors,
+    refuse_output,
+    require_space,
+    sha256_file,
+    write_bytes,
+    write_text,
+)
+from builder.limits import MB, MODULE_BYTES, read_file
 from builder.patches.wheel import info_of
 from builder.removal import remove_file
 from builder.text import one_line
@@ -98,15 +107,42 @@ def _add(wheel: Path, files: Path) -> None:
                                  next_step="write the index into another folder: a file name must "
                                  "never get other bytes")
         return
-    with zipfile.ZipFile(wheel) as archive:
-        info = info_of(archive, wheel.name)
-        write_text(files / f"{wheel.name}.metadata", archive.read(f"{info}/METADATA").decode())
+    write_bytes(files / f"{wheel.name}.metadata", _metadata(wheel))
     temporary = files / f".{wheel.name}.{os.getpid()}.tmp"
     try:
         shutil.copyfile(wheel, temporary)
         temporary.replace(target)
     finally:
         remove_file(temporary, files)
+
+
+def _metadata(wheel: Path) -> bytes:
+    """Return a wheel's METADATA; raises UsageError for a wheel that the pages could not list."""
+    try:
+        with zipfile.ZipFile(wheel) as archive, \
+                archive.open(f"{info_of(archive, wheel.name)}/METADATA") as stream:
+            data = stream.read(MODULE_BYTES + 1)
+        if len(data) > MODULE_BYTES:
+            raise ValueError(f"its metadata is larger than {MODULE_BYTES // MB} MB")
+        _headers(wheel.name, data)
+    except (OSError, *ZIP_FAULTS) as error:
+        raise UsageError(f"a wheel cannot be offered: {one_line(str(error), SHOWN)}",
+                         where=str(wheel), next_step="leave it out, or compile it again"
+                         ) from error
+    return data
+
+
+def _headers(file: str, metadata: bytes) -> Message:
+    """Return the fields of a wheel's metadata; ValueError where they are not of its file name.
+
+    Its own name becomes a folder and a link of the pages, so it must be what the file's name says.
+    """
+    headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
+    name, version, _, _ = parse_wheel_filename(file)
+    if (str(canonicalize_name(str(headers["Name"]))) != name
+            or Version(str(headers["Version"])) != version):
+        raise ValueError("its metadata is that of another name or version")
+    return headers
 
 
 def _projects(files: Path) -> dict[str, list[Offered]]:
@@ -121,20 +157,13 @@ def _projects(files: Path) -> dict[str, list[Offered]]:
 
 
 def _offered(path: Path) -> Offered:
-    """Read one file of the index; raises UsageError for one that is not a wheel of that name.
-
-    Its own name becomes a folder and a link of the pages, so it must be what the file's name says.
-    """
+    """Read one file of the index; raises UsageError for one that is not a wheel of that name."""
     try:
         metadata = read_file(path.with_name(f"{path.name}.metadata"), MODULE_BYTES, "metadata")
-        headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
-        name, version, _, _ = parse_wheel_filename(path.name)
-        same = (str(canonicalize_name(str(headers["Name"]))) == name
-                and Version(str(headers["Version"])) == version)
+        headers = _headers(path.name, metadata)
     except (OSError, ValueError) as error:
         raise _no_wheel(path, one_line(str(error), SHOWN)) from error
-    if not same:
-        raise _no_wheel(path, "its metadata is that of another name or version")
+    name = str(canonicalize_name(str(headers["Name"])))
     return Offered(name, str(headers["Version"]), path.name, sha256_file(path),
                    path.stat().st_size, hashlib.sha256(metadata).hexdigest(),
                    one_line(str(headers.get("Requires-Python", "")), SHOWN))

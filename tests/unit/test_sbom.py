@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from patch_wheels import encrypted, torn
+from patch_wheels import make_wheel as make_spam
 
 from builder import labels as label
 from builder.locking.base_lock import LockedBase, LockedDeb
@@ -82,3 +84,5 @@ def test_a_wheel_that_cannot_be_read_has_no_licence(tmp_path: Path) -> None:
     assert licence_of(tmp_path / "gone.whl") == ""
     (tmp_path / "bad.whl").write_bytes(b"x")
     assert licence_of(tmp_path / "bad.whl") == ""
+    assert licence_of(encrypted(make_spam(tmp_path, {}, "spam"))) == ""
+    assert licence_of(torn(make_spam(tmp_path, {}, "spam"))) == ""

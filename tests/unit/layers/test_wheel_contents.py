@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hand_made_wheels import make_wheel
+from patch_wheels import encrypted
 
 from builder.errors import UsageError
 from builder.layers.wheel_contents import Layout, minor_of, open_wheel, unpacked_size
@@ -114,3 +115,8 @@ def test_the_unpacked_size_counts_bytecode(tmp_path: Path) -> None:
     plain = unpacked_size(make_wheel(tmp_path, "demo", {"a.so": bytes(10_000)}))
     module = unpacked_size(make_wheel(tmp_path, "demo", {"a.py": bytes(10_000)}))
     assert module - plain == 10_000
+
+
+def test_an_encrypted_wheel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is encrypted"):
+        placed(encrypted(make_wheel(tmp_path, "a", {"a.py": b""})))

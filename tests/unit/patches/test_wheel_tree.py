@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from patch_wheels import make_wheel
+from patch_wheels import encrypted, make_wheel
 
 from builder.errors import PatchError
 from builder.patches import wheel_tree
@@ -52,3 +52,9 @@ def test_what_is_no_zip_file_is_an_error_with_the_next_step(tmp_path: Path, data
     with pytest.raises(PatchError, match="the wheel cannot be read") as caught, open_tree(path):
         pass
     assert "./nox -s fetch" in caught.value.next_step
+
+
+def test_an_encrypted_member_is_told_as_damage(tmp_path: Path) -> None:
+    wheel = encrypted(make_wheel(tmp_path, {"spam.py": b"x = 1"}, "spam"))
+    with pytest.raises(PatchError, match="the wheel cannot be read"), open_tree(wheel) as tree:
+        tree.read("spam.py")

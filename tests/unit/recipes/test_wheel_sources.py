@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import fake_vllm
 import pytest
+from patch_wheels import encrypted, torn
 
 from builder.errors import LockError
 from builder.recipes.wheel_sources import WheelSources
@@ -71,3 +73,16 @@ def test_a_file_that_is_no_wheel_is_one_clear_error(tmp_path: Path) -> None:
     path.write_bytes(b"not a zip")
     with pytest.raises(LockError, match="cannot be read"):
         WheelSources(path)
+
+
+@pytest.mark.parametrize("spoil", [encrypted, torn])
+def test_a_wheel_with_members_that_cannot_be_read_is_named(
+        tmp_path: Path, spoil: Callable[[Path], Path]) -> None:
+    with pytest.raises(LockError, match="cannot be read"):
+        WheelSources(spoil(fake_vllm.wheel(tmp_path)))
+
+
+def test_an_annotation_in_quotes_need_not_be_python(sources: WheelSources) -> None:
+    assert kinds(sources, "'not python!'") == [("other", ())]
+    assert kinds(sources, "'x\\0'") == [("other", ())]
+    assert kinds(sources, "'int'") == [("int", ())]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from patch_wheels import make_wheel
+from patch_wheels import encrypted, make_wheel, torn
 
 from builder.errors import IntegrityError, UsageError
 from builder.indexes.simple_api import parse
+from builder.limits import MODULE_BYTES
 from builder.wheels.index import MARKER, check_folder, write_index
 
 VERSIONS = ("1.0+sy.7.k12345678", "1.0+sy.7.k9abcdef0")
@@ -114,3 +117,31 @@ def test_a_file_whose_metadata_says_another_name_leads_nowhere_else(
     assert not outside.exists()
     assert {path.name for path in (index / "simple").iterdir()} == {
         "spam", "index.html", "index.json"}
+
+
+def with_metadata(folder: Path, metadata: bytes) -> Path:
+    path = folder / "spam-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("spam-1.0.dist-info/METADATA", metadata)
+        archive.writestr("spam-1.0.dist-info/RECORD", "")
+    return path
+
+
+@pytest.mark.parametrize("spoil", [
+    encrypted, torn,
+    lambda path: with_metadata(path.parent, b"Name: spam\nVersion: 2\n"),
+    lambda path: with_metadata(path.parent, b"Name: spam\nVersion: 1.0\n\n" + bytes(MODULE_BYTES))])
+def test_a_wheel_that_cannot_be_offered_leaves_nothing(
+        tmp_path: Path, spoil: Callable[[Path], Path]) -> None:
+    made, index = with_metadata(tmp_path, b"Name: spam\nVersion: 1.0\n"), tmp_path / "index"
+    with pytest.raises(UsageError, match="a wheel cannot be offered"):
+        write_index(index, [spoil(made)])
+    assert list((index / "files").iterdir()) == []
+    assert list(write_index(index, wheels(tmp_path))) == ["spam"]
+
+
+def test_metadata_in_another_encoding_is_kept_as_it_is(tmp_path: Path) -> None:
+    text = "Name: spam\nVersion: 1.0\nAuthor: J\xfcrgen\n".encode("latin-1")
+    made = with_metadata(tmp_path, text)
+    write_index(tmp_path / "index", [made])
+    assert (tmp_path / "index/files" / f"{made.name}.metadata").read_bytes() == text
