@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ CHUNK_BYTES = 1 << 20
 MAX_HEADER = 1 << 20  # of a long name or extended attributes; Linux allows 64 kB of these
 _HEADERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE,
             tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+# What tarfile raises on a damaged or strange archive, beside OSError.
+TAR_FAULTS = (tarfile.TarError, zlib.error, EOFError, ValueError, LookupError, TypeError,
+              OverflowError, RecursionError)
 _SPARSE = "it holds a sparse file, which no engine writes"
 _WHITEOUT = ".wh."  # in a layer such a name deletes what lies below it
 _STRANGE = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")

@@ -23,7 +23,7 @@ from builder.binaries.installed import ALL_TEXT, SITE, Sites, wheels_of
 from builder.binaries.wheel_facts import read_content
 from builder.errors import EngineError
 from builder.limits import TooMuchError
-from builder.tarball import BoundedInfo
+from builder.tarball import TAR_FAULTS, BoundedInfo
 
 # The folders of the loader (ld.so.conf of Debian, Ubuntu and CUDA's images), and none below them.
 _LIBRARY = re.compile(r"^(usr/(local/)?)?lib(64)?/([\w-]+-linux-gnu[\w]*/)?[^/]+\.so(\.[\w.]+)?$|"
@@ -99,7 +99,7 @@ def read_image(stream: BinaryIO, name: str, digest: str, platform: str,
     except TooMuchError as error:
         raise EngineError(f"this image is not judged: it has {error}", where=name,
                           next_step="judge its wheels instead: --wheels FILE…") from error
-    except (tarfile.TarError, EOFError, UnicodeError) as error:
+    except TAR_FAULTS as error:
         raise EngineError(f"the engine's copy of this image cannot be read: {error}", where=name,
                           next_step="run the same command again; if it fails again, pull or load "
                           "the image again") from error

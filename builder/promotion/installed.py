@@ -11,7 +11,6 @@ import hashlib
 import io
 import re
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from email.parser import HeaderParser
@@ -26,7 +25,7 @@ from builder.errors import NetworkError
 from builder.limits import ENGINE_TRANSFER_S, MB, MODULE_BYTES, TooMuchError, bounded
 from builder.promotion.contents import RemoteImage
 from builder.registry.repository import Repository
-from builder.tarball import BoundedInfo
+from builder.tarball import TAR_FAULTS, BoundedInfo
 
 STATUS_BYTES = 64 * MB  # Debian's package database; one of 154 packages has 0.2 MB
 LAYER_BYTES = 32_000 * MB  # of one layer, compressed; the largest here has 0.9 GB
@@ -35,8 +34,7 @@ TEXT_BYTES = 256 * MB  # of all metadata; that of 200 wheels has 7 MB
 CHUNK_BYTES = 1 << 20
 _METADATA = re.compile(r"(?:.*/)?site-packages/[^/]+\.dist-info/METADATA")
 _STATUS = "var/lib/dpkg/status"
-_DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError, tarfile.TarError, UnicodeError,
-            TooMuchError)
+_DAMAGED = (OSError, zstandard.ZstdError, TooMuchError, *TAR_FAULTS)
 Step = Callable[[int], None]
 
 

@@ -8,7 +8,6 @@ cannot be found without inflating all that stands before them.
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +21,7 @@ from builder.patches.filepatch import FilePatch
 from builder.patches.scope import Scope, native_scope
 from builder.patches.status import FATAL, Candidate, Standing, Verdict, judge_one
 from builder.patches.wheel_tree import MEMBER_LIMIT
-from builder.tarball import parents
+from builder.tarball import TAR_FAULTS, BoundedInfo, parents
 from builder.wheels.order import AppliedPatch
 
 
@@ -105,12 +104,13 @@ def read_sources(source: Path, wanted: frozenset[str]) -> SourceTree:
     files: dict[str, Blob] = {}
     names: set[str] = set()
     try:
-        with tarfile.open(source, "r:" if source.suffix == ".tar" else "r:gz") as archive:
+        with tarfile.open(source, "r:" if source.suffix == ".tar" else "r:gz",
+                          tarinfo=BoundedInfo) as archive:
             for member, path in _members(archive):
                 names.add(path)
                 if path in wanted:
                     files[path] = _read(archive, member, path)
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+    except (OSError, *TAR_FAULTS) as error:
         raise PatchError(f"the source archive cannot be read: {error}", where=source.name,
                          next_step="remove it from the cache, and run the same command again"
                          ) from error

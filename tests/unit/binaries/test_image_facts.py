@@ -101,3 +101,10 @@ def test_a_name_of_gigabytes_is_not_read() -> None:
     item.type, item.size = tarfile.GNUTYPE_LONGNAME, 1 << 32
     with pytest.raises(EngineError, match="a header of 4294967296 bytes"):
         base(item.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 12))
+
+
+def test_a_strange_header_is_damage() -> None:
+    item = tarfile.TarInfo("x")
+    item.pax_headers = {"GNU.sparse.size": "abc"}
+    with pytest.raises(EngineError, match="cannot be read"):
+        base(item.tobuf(tarfile.PAX_FORMAT) + bytes(1 << 12))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
+import tarfile
 from dataclasses import replace
 
 import pytest
@@ -11,6 +14,7 @@ from builder.promotion import installed
 from builder.promotion.contents import read_remote
 from builder.promotion.installed import Installed, read_installed
 from builder.registry.manifest import ManifestLayer
+from builder.registry.upload import Blob
 from tests.unit.fake_repository import Memory, a_layer, put_layers, repository
 
 SITE = "opt/sparkyard/lib/python3.11/site-packages"
@@ -92,3 +96,17 @@ def test_a_layer_that_would_unpack_without_end_is_given_up(
     monkeypatch.setattr(installed, limit, 10)
     found = read(Memory(), a_layer({**dist("a", "1"), "zeros": bytes(100_000)}))
     assert said in found.damaged[0]
+
+
+@pytest.mark.parametrize("headers", [{"GNU.sparse.size": "abc"}, {"GNU.sparse.map": "x,y"},
+                                     {"GNU.sparse.realsize": "x"}])
+def test_a_layer_with_strange_headers_is_damaged(headers: dict[str, str]) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        item = tarfile.TarInfo("x")
+        item.pax_headers = headers
+        archive.addfile(item)
+    data = gzip.compress(made.getvalue())
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    layer = replace(a_layer({}, "gzip"), blob=Blob(digest, len(data), data))
+    assert "it unpacks to nothing (ValueError)" in read(Memory(), layer).damaged[0]

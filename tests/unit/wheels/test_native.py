@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from patch_wheels import diff
 from builder.errors import PatchError
 from builder.patches.apply import Blob
 from builder.patches.status import Candidate, Standing
+from builder.tarball import MAX_HEADER
 from builder.wheels.native import compiled_files, native_patches, read_sources
 
 ANSWER = diff("csrc/answer.c", code("_answer", 41), code("_answer", 42))
@@ -65,5 +67,20 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     with pytest.raises(PatchError, match="cannot be read"):
         read_sources(path, frozenset({"csrc/answer.c"}))
     path.write_bytes(b"no archive")
+    with pytest.raises(PatchError, match="cannot be read"):
+        read_sources(path, frozenset())
+
+
+@pytest.mark.parametrize("headers", [
+    {"GNU.sparse.size": "abc"}, {"GNU.sparse.map": "x,y"},
+    {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "x"},
+    {"comment": "x" * (MAX_HEADER + 1)}])
+def test_an_archive_with_strange_headers_is_told_as_one(
+        tmp_path: Path, headers: dict[str, str]) -> None:
+    path = tmp_path / "spam-1.0.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        item = tarfile.TarInfo("spam-1.0/x")
+        item.pax_headers = headers
+        archive.addfile(item)
     with pytest.raises(PatchError, match="cannot be read"):
         read_sources(path, frozenset())
