@@ -38,10 +38,11 @@ def read_key(file: Path) -> str:
         raise _refused(file, f"the file cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _refused(file, "the key has characters that no HTTP header can have") from error
-    lines = text.strip().splitlines()
-    key = lines[0].removeprefix(f"{VARIABLE}=") if lines else ""
-    if len(lines) != 1 or text.splitlines()[0].strip() != text.splitlines()[0]:
-        raise _refused(file, "it has to be one line with the key and nothing else")
+    line = text.removesuffix("\n")  # the container's shell reads it byte for byte, as is done here
+    if line.strip() != line or len(line.splitlines()) > 1:
+        raise _refused(file, "it has to be one line with the key and nothing else: no space or "
+                       "empty line, and no Windows line end")
+    key = line.removeprefix(f"{VARIABLE}=")
     if len(key) < LEAST or not key.isprintable() or " " in key:
         raise _refused(file, f"a key has at least {LEAST} characters and no spaces")
     return key

@@ -40,6 +40,7 @@ def test_without_a_key_no_server_starts(tmp_path: Path, text: str | None) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "\n", "short", "two words here", f"{KEY}\n{KEY}\n",
+                                  f"{KEY}\r\n", f"\n{KEY}\n", f"{KEY}\n\n", f"{KEY}\x0b",
                                   f" {KEY}", "ключ-которого-нет", "VLLM_API_KEY=\n"])
 def test_what_cannot_be_a_key_is_refused_before_any_start(tmp_path: Path, text: str) -> None:
     file = tmp_path / "key"
