@@ -12,6 +12,7 @@ from pathlib import Path
 
 from builder.debian.apt_sources import AptSource, archive_uri
 from builder.errors import EngineError, UsageError
+from builder.recipes.exports.yaml_text import to_yaml
 
 # ``<magic>:<mask>`` of 64-bit little-endian ARM ELF files: the binfmt_misc kernel documentation's
 # form, as every qemu package registers it.
@@ -140,8 +141,9 @@ def plan(host: Host, cache: Path) -> tuple[Step, ...]:
 
 def registry_config(address: str, storage: Path) -> str:
     """Return the configuration of a plain file-system registry on the loopback interface."""
-    return (f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {storage}\n"
-            f"  delete:\n    enabled: true\nhttp:\n  addr: {address}\n")
+    return to_yaml((), {"version": 0.1, "storage": {
+        "filesystem": {"rootdirectory": str(storage)}, "delete": {"enabled": True}},
+        "http": {"addr": address}})
 
 
 def services_folder(cache: Path) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hosts_for_tests import BARE, WORKING
 
 from builder.errors import EngineError, UsageError
@@ -18,6 +19,7 @@ from builder.host.plan import (
     WriteFile,
     emulation_rule,
     plan,
+    registry_config,
 )
 
 CACHE = Path("/cache")
@@ -134,3 +136,13 @@ def test_the_kernel_rule_reaches_into_containers() -> None:
     assert len(parts[4].encode().decode("unicode_escape")) == 20
     assert len(parts[5].encode().decode("unicode_escape")) == 20
     assert "F" in parts[7]
+
+
+@pytest.mark.parametrize("folder", ["/cache/services/registry", "/data/my cache #2/registry",
+                                    "/data/a: b/registry", "/data/'x\"", "/data/\u2028y: z"])
+def test_the_registry_stores_where_it_is_told(folder: str) -> None:
+    text = registry_config("[::1]:5000", Path(folder))
+    assert yaml.safe_load(text) == {
+        "version": 0.1, "storage": {"filesystem": {"rootdirectory": folder},
+                                    "delete": {"enabled": True}}, "http": {"addr": "[::1]:5000"}}
+    assert text.startswith("version: 0.1\n")
