@@ -23,7 +23,7 @@ COMMIT = r"[0-9a-f]{40}"
 OWN_FLAGS = ("--model", "--host", "--port", "--revision", "--chat-template", "--served-model-name")
 
 Where = Literal["published", "emulated", "cpu", "gb10"]
-Amount = Annotated[PositiveFloat, Field(allow_inf_nan=False)]
+Amount = Annotated[PositiveFloat, Field(allow_inf_nan=False, le=1e6)]  # billions, GiB or GB
 # Families differ in two things that the smoke test must know: how thinking is switched on in a
 # request, and what may not be set. "other" is any chat model that the OpenAI API serves.
 Family = Literal["gemma4", "gemma3", "qwen3", "llama", "other"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder import console
 from builder.doctor.facts import parse_meminfo
+from builder.doctor.needs import memory_share
 from builder.doctor.nvidia import GpuProcess, parse_processes
 from builder.doctor.reading import PROGRAMS, output_of, text_of
 from builder.matrix.cells import Cell
@@ -23,8 +24,6 @@ from builder.record.gpu import GB10
 FREE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.5
 BACK = 0.9  # of what a server held: the rest may have been shared, or taken by others since
-DEFAULT_SHARE = 0.92  # vLLM's own --gpu-memory-utilization (0.90 before 0.32)
-SHARE_FLAG = "--gpu-memory-utilization"
 CPU_CACHE = "VLLM_CPU_KVCACHE_SPACE"  # GiB
 LARGE = 1 << 30  # bytes of a program that is worth naming
 SHOWN = 3
@@ -96,13 +95,7 @@ def needed(recipe: Recipe, cell: Cell, now: Look) -> int:
     if not cell.is_cuda:
         space = recipe.environment.get(CPU_CACHE, "")
         return int(space) * GIB if re.fullmatch(r"[0-9]{1,6}", space) else 0
-    return int(_share(recipe.serve) * now.total) if now.unified else 0
-
-
-def _share(words: Sequence[str]) -> float:
-    text = " ".join(words)
-    found = re.search(rf"{SHARE_FLAG}[ =]([0-9]*\.?[0-9]+)", text)
-    return float(found[1]) if found else DEFAULT_SHARE
+    return int(memory_share(recipe) * now.total) if now.unified else 0
 
 
 def lacking(recipe: Recipe, cell: Cell, now: Look, proc: Path = PROC) -> str:

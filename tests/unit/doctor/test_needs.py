@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.doctor.needs import cache_folders, need_of
+from builder.doctor.needs import cache_folders, memory_share, need_of
 from builder.recipes.load import load_recipe
 from builder.workspace import open_workspace
 
@@ -36,3 +36,11 @@ def test_the_folders_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folders(workspace) == (workspace.cache, Path("/models"))
     monkeypatch.setenv("HF_HOME", "~/models")
     assert cache_folders(workspace)[1] == Path.home() / "models"
+
+
+@pytest.mark.parametrize(("word", "share"), [
+    ("0.5", 0.5), (".5", 0.5), ("1", 1.0), ("0.9.1", 0.9), (".", 0.92), ("x", 0.92)])
+def test_a_share_that_is_no_number_is_no_traceback(word: str, share: float) -> None:
+    recipe = load_recipe(ROOT, "gemma4-26b-a4b-fp8")
+    given = recipe.model_copy(update={"serve": ("--gpu-memory-utilization", word)})
+    assert memory_share(given) == share

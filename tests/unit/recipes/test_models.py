@@ -111,7 +111,7 @@ def test_reasoning_is_judged_where_it_can_be_switched_on(family: str) -> None:
     assert recipe.capabilities.reasoning
 
 
-@pytest.mark.parametrize("number", [float("inf"), float("nan"), 0, -1])
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 0, -1, 1e300])
 def test_parameters_that_are_no_amount_are_refused(number: float) -> None:
     model = {**SMALL["model"], "parameters_billion": number}
     assert "model.parameters_billion" in problems(small(model=model))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.doctor.facts import GpuProcess
-from builder.serve import memory
+from builder.doctor.needs import DEFAULT_SHARE
 from builder.serve.memory import (
     GIB,
     Look,
@@ -78,8 +78,10 @@ def test_what_a_server_takes_is_read_from_its_recipe() -> None:
                   spark) == 50 * GIB
     assert needed(gpu.model_copy(update={"serve": ("--gpu-memory-utilization=0.5.5",)}), GPU,
                   spark) == 50 * GIB, "what is no number is no traceback"
+    assert needed(gpu.model_copy(update={"serve": (f"--gpu-memory-utilization={'9' * 400}",)}),
+                  GPU, spark) > 100 * GIB
     assert needed(gpu.model_copy(update={"serve": ()}), GPU, spark) == int(
-        memory.DEFAULT_SHARE * spark.total)
+        DEFAULT_SHARE * spark.total)
     assert needed(gpu, GPU, Look(100 * GIB, 0, ())) == 0, "that GPU has memory of its own"
     assert needed(recipe("tiny-gemma4"), CPU, spark) == GIB
 
