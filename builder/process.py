@@ -87,8 +87,8 @@ def run(
             words, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged(env), cwd=cwd,
             process_group=None if terminal else 0)
-    except FileNotFoundError as error:
-        raise _missing(words[0]) from error
+    except OSError as error:
+        raise _unstarted(words[0], error) from error
     with _ended(child, GRACE_S, grouped=not terminal):
         exchange = _Exchange(child, stdin, limit, timeout)
         problem = exchange.complete()
@@ -219,8 +219,8 @@ def stream(
         child = subprocess.Popen(
             words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=merged(env),
             process_group=0)
-    except FileNotFoundError as error:
-        raise _missing(words[0]) from error
+    except OSError as error:
+        raise _unstarted(words[0], error) from error
     with _ended(child, grace):
         yield child
 
@@ -238,7 +238,7 @@ def detach(command: Sequence[str | Path], log: Path) -> None:
                                      stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
         child.returncode = 0  # nobody waits for it, and Python need not warn that it still runs
     except FileNotFoundError as error:
-        raise _missing(words[0]) from error
+        raise _unstarted(words[0], error) from error
 
 
 @contextmanager
@@ -285,7 +285,10 @@ def _let_go(child: subprocess.Popen[bytes]) -> None:
         child.wait(KILLED_WITHIN_S)
 
 
-def _missing(program: str) -> UsageError:
+def _unstarted(program: str, error: OSError) -> UsageError:
+    if not isinstance(error, FileNotFoundError):
+        return UsageError(f"the program {program} cannot be started: {error.strerror}",
+                          where="PATH", next_step="install it again, or take it out of PATH")
     return UsageError(
         f"the program {program} is not installed", where="PATH",
         next_step=f"install it, or run {our_command('engine')} for everything a build needs",

@@ -42,6 +42,16 @@ def test_a_missing_program_is_a_usage_error_that_says_what_to_do() -> None:
         pass
 
 
+def test_a_broken_program_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "broken"
+    program.write_bytes(b"\x7fELFbroken")
+    program.chmod(0o755)
+    with pytest.raises(UsageError, match="broken cannot be started: Exec format error"):
+        run([program])
+    with pytest.raises(UsageError, match="cannot be started"), stream([program]):
+        pass
+
+
 def test_an_overdue_command_is_ended_and_reported() -> None:
     with pytest.raises(CommandError) as caught:
         run(python("import time; time.sleep(60)"), timeout=0.2)

@@ -72,8 +72,12 @@ def test_a_program_that_is_missing_fails_or_hangs_gives_nothing(
     for name, body in {"fails": "echo no; exit 1", "hangs": "sleep 60", "says": "echo yes"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "broken").write_bytes(b"\x7fELFbroken")
+    (tmp_path / "broken").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr("builder.doctor.reading.PROGRAM_S", 0.3)
+    assert output_of(("broken",)) is None
+    assert fault_of(("broken",)) == "broken does not answer"
     assert output_of(("no-such-program",)) is None
     assert output_of(("fails",)) is None
     assert output_of(("hangs",)) is None
