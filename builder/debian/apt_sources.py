@@ -87,6 +87,8 @@ def debian_mirrors(suite: str, apt: Path = APT) -> tuple[str, str]:
     Raises UsageError on a machine that names no Debian mirror.
     """
     named = os.environ.get("SPARKYARD_DEBIAN_MIRROR")
+    if named:
+        refuse_password(named, "SPARKYARD_DEBIAN_MIRROR")
     sources = () if named else read_sources(apt)
     main = named or next((uri for name in (suite, "trixie", "bookworm")
                           if (uri := archive_uri(sources, name))), None)
@@ -97,6 +99,17 @@ def debian_mirrors(suite: str, apt: Path = APT) -> tuple[str, str]:
     main = main.rstrip("/")
     security = archive_uri(sources, f"{suite}-security")
     return main, security or re.sub(r"/debian$", "/debian-security", main)
+
+
+def refuse_password(address: str, variable: str) -> None:
+    """Raise UsageError for an address with a user: every user of the machine would see it.
+
+    It stands on the command line of apt's downloader; apt itself takes passwords from a file.
+    """
+    if re.match(r"[^:/]+://[^/?#]*@", address):
+        raise UsageError("the address must hold no user name or password", where=variable,
+                         next_step="leave them out, and write them into a file of "
+                         "/etc/apt/auth.conf.d (see `man apt_auth.conf`)")
 
 
 def _without_comments(text: str) -> str:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from builder import limits, process
-from builder.debian.apt_sources import debian_mirrors
+from builder.debian.apt_sources import debian_mirrors, refuse_password
 from builder.errors import NetworkError, UsageError
 from builder.locking.base_lock import SNAPSHOT_FORMAT, LockedDeb
 from builder.matrix.snapshot import snapshot_address
@@ -91,6 +91,8 @@ def snapshot(template: str | None, time: str) -> Archive | None:
     named = os.environ.get(VARIABLE)
     if named == OFF or not time or not (named or template):
         return None
+    if named:
+        refuse_password(named, VARIABLE)
     address = checked(named) if named else str(template)
     middle = datetime.strptime(time, SNAPSHOT_FORMAT)
     times = [(middle + timedelta(days=days)).strftime(SNAPSHOT_FORMAT) for days in DAYS_BESIDE]

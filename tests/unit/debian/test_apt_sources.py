@@ -107,6 +107,19 @@ def test_a_named_mirror_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "http://named.example/debian", "http://named.example/debian-security")
 
 
+@pytest.mark.parametrize("address", ["https://me:pw@mirror.example/debian", "http://me@m/debian"])
+def test_a_password_in_the_mirrors_address_is_refused_and_not_shown(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """It would stand in the list of processes."""
+    monkeypatch.setenv("SPARKYARD_DEBIAN_MIRROR", address)
+    with pytest.raises(UsageError, match="no user name or password") as caught:
+        debian_mirrors("bookworm", tmp_path)
+    assert "auth.conf.d" in caught.value.next_step
+    assert address not in str(caught.value)
+    monkeypatch.setenv("SPARKYARD_DEBIAN_MIRROR", "http://m.example/a@b/debian")
+    assert debian_mirrors("bookworm", tmp_path)[0] == "http://m.example/a@b/debian"
+
+
 def test_a_machine_without_a_debian_mirror_is_told_how_to_name_one(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARKYARD_DEBIAN_MIRROR", raising=False)

@@ -113,3 +113,10 @@ def test_an_address_that_is_none_is_refused_by_its_variable(
     with pytest.raises(UsageError) as caught:
         snapshot(SERVICE, TIME)
     assert caught.value.where == archives.VARIABLE
+
+
+def test_a_password_in_the_service_s_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(archives.VARIABLE, "https://me:pw@s.example/archive/{archive}/{time}")
+    with pytest.raises(UsageError, match="no user name or password") as caught:
+        snapshot(SERVICE, TIME)
+    assert "pw@" not in str(caught.value)
