@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,11 +35,17 @@ class HubModel:
     files: Mapping[str, int]
     config: Mapping[str, Any]
     tensor_bytes: int | None
+    hub: str = ENDPOINT
 
 
 def endpoint() -> str:
     """Return the address of the hub."""
     return (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+
+
+def _named() -> str:
+    """Return the hub's address as files may hold it: without a user name and password."""
+    return re.sub(r"//[^/@]*@", "//", endpoint())
 
 
 def ask_hub(repository: str, revision: str, user: Sources) -> HubModel:
@@ -55,7 +62,7 @@ def ask_hub(repository: str, revision: str, user: Sources) -> HubModel:
         size = ((index or {}).get("metadata") or {}).get("total_size")
         return HubModel(repository, commit, str(about.get("lastModified", ""))[:10],
                         int(total) if total else None, files, config or {},
-                        int(size) if size else None)
+                        int(size) if size else None, _named())
     except SourceError as error:
         raise _failed(repository, error.reason) from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError,

@@ -37,7 +37,7 @@ def renewed(found: HubModel, old: ModelFacts | None) -> ModelFacts:
             repository=found.repository, revision=found.revision, as_of=found.modified,
             parameters=found.parameters, weights_bytes=size, shape=shape_from(found.config),
             largest_file_bytes=max(found.files.values(), default=None),
-            source=f"https://huggingface.co/{found.repository}/tree/{found.revision}", **kept)
+            source=f"{found.hub}/{found.repository}/tree/{found.revision}", **kept)
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         words = one_line("; ".join(str(error).splitlines()[1:3]) or str(error), SHOWN)
         raise NetworkError(f"what the hub has of {found.repository} is not understood: {words}",

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from builder.config_file import read_toml, shape_problems
 from builder.errors import ConfigError, Problem, UsageError, command
 from builder.limits import CONFIG_BYTES, WEIGHT_HEADER_BYTES, read_file
-from builder.model import Frozen, Link
+from builder.model import Frozen
 from builder.recipes.entry import Date, Entry, Line
 from builder.text import one_line
 
@@ -124,7 +124,7 @@ class ModelFacts(Entry):
     """Bits of a cached value where no --kv-cache-dtype is given."""
     shares_cache: bool = False
     """A drafter that reads the keys and values of the model that it drafts for."""
-    source: Link
+    source: Annotated[str, Field(pattern=r"^https?://[!-~]+$")]
     """Where the figures were read."""
     note: Line = ""
     """What the figures depend on."""

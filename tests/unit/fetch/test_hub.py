@@ -8,6 +8,7 @@ import pytest
 from hub_server import ABOUT, COMMIT, CONFIG, pages, serve_hub
 
 from builder.errors import NetworkError
+from builder.fetch import hub
 from builder.fetch.hub import HubModel, ask_hub, endpoint
 from builder.indexes.settings import Sources
 
@@ -26,6 +27,7 @@ def test_commit_sizes_and_configuration_are_read(monkeypatch: pytest.MonkeyPatch
     assert (found.parameters, found.tensor_bytes) == (1_500_000, 3_000_000)
     assert found.files == {"model-1.safetensors": 2_000_100, "model-2.safetensors": 1_000_100}
     assert found.config == CONFIG
+    assert found.hub.startswith("http://127.0.0.1:")
 
 
 def test_one_file_has_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +59,8 @@ def test_a_hub_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(NetworkError, match="no connection"):
         ask_hub("a/b", "main", USER)
+    monkeypatch.setenv("HF_ENDPOINT", "https://me:pw@hub.example/")
+    assert hub._named() == "https://hub.example"
     monkeypatch.setenv("HF_ENDPOINT", "")
     assert endpoint() == "https://huggingface.co"
     monkeypatch.delenv("HF_ENDPOINT")

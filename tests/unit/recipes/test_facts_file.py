@@ -38,7 +38,12 @@ def test_bits_that_people_found_out_are_kept_and_the_note_is_not() -> None:
     new = renewed(FOUND, old)
     assert old is not None
     assert (new.bits, new.kv_cache_bits, new.note) == (old.bits, old.kv_cache_bits, "")
-    assert new.source.endswith(f"/a/b/tree/{'c' * 40}")
+    assert new.source == f"https://huggingface.co/a/b/tree/{'c' * 40}"
+
+
+@pytest.mark.parametrize("hub", ["https://hub.example/hf", "http://10.0.0.1:8080"])
+def test_the_source_is_the_hub_that_was_asked(hub: str) -> None:
+    assert renewed(replace(FOUND, hub=hub), None).source == f"{hub}/a/b/tree/{'c' * 40}"
 
 
 def test_without_an_index_the_files_count() -> None:
