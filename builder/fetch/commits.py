@@ -6,16 +6,17 @@ normalised tar of its files, so it has one sha256 on every machine.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from builder import console
+from builder import console, process
 from builder import git_library as git
 from builder.errors import IntegrityError, LockError, NetworkError
 from builder.files import disk_errors
-from builder.limits import COMMIT_BYTES, COMMIT_FILES, COMMIT_S, MB, TooMuchError
+from builder.limits import COMMIT_BYTES, COMMIT_FILES, COMMIT_S, MB, SETTINGS_BYTES, TooMuchError
 from builder.locking.lock import LockedWheel
 from builder.store.content_store import Store
 from builder.tarball import CHUNK_BYTES, File, Tar, write_tar
@@ -24,7 +25,8 @@ from builder.text import one_line, redact
 SHOWN = 400  # characters of what git says
 # Nothing is asked of a terminal, and no address starts a program of its own (ext::). What the
 # user's configuration puts in an address's place (insteadOf) is taken: a mirror may be local.
-ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https:ssh:file"}
+ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "force", "LC_ALL": "C",
+               "GIT_ALLOW_PROTOCOL": "https:ssh:file"}
 REGULAR, EXECUTABLE = 0o100644, 0o100755
 # git knows no limit for what it receives, the kernel knows one for a file, in blocks of 512 bytes.
 LIMITED = ("sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh")
@@ -79,16 +81,17 @@ def _fetched(repo: git.Repo, source: CommitSource) -> git.Commit:
     words = [*LIMITED, str(COMMIT_BYTES // 512), "git", *ONE_PACK, "fetch", "--quiet", "--depth=1",
              "--no-tags", "--no-recurse-submodules", "--", source.repository, source.commit]
     try:
-        with repo.git.custom_environment(**ENVIRONMENT):
-            repo.git.execute(words, kill_after_timeout=COMMIT_S)
+        process.run(words, cwd=Path(repo.git_dir), timeout=COMMIT_S, limit=SETTINGS_BYTES,
+                    env={"SSH_ASKPASS": os.environ.get("SSH_ASKPASS", "false"), **ENVIRONMENT})
         return repo.commit(source.commit)
-    except (git.exc.GitError, ValueError) as error:
+    except (process.CommandError, git.exc.GitError, ValueError) as error:
         packs = Path(repo.git_dir, "objects", "pack").iterdir()
         full = any(path.stat().st_size >= COMMIT_BYTES // 512 * 512 for path in packs)
-        said = str(getattr(error, "stderr", "")) or str(error)
+        said = error.result.stderr if isinstance(error, process.CommandError) else str(error)
+        said = redact(said[:20 * SHOWN])
         raise NetworkError(
             f"the commit {source.commit[:12]} could not be fetched: "
-            + (f"more than {COMMIT_BYTES / MB:g} MB" if full else one_line(redact(said), SHOWN)),
+            + (f"more than {COMMIT_BYTES / MB:g} MB" if full else one_line(said, SHOWN)),
             where=source.repository,
             next_step="check the address and that the commit is still there; for a mirror set "
             "`git config --global url.MIRROR.insteadOf ADDRESS`") from error

@@ -81,6 +81,31 @@ def test_an_address_that_starts_a_program_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_a_program_that_says_too_much_is_ended(tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "ssh"
+    script.write_text("#!/bin/sh\nyes 'ATOKEN=secret-secret-1' >&2\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(script))
+    monkeypatch.setattr(commits, "COMMIT_S", 60.0)  # what it is ended after without a limit
+    said = refused(CommitSource("ssh://h/x.git", "a" * 40), tmp_path)
+    assert "it printed more than 1 MB" in said.what
+
+
+@pytest.mark.parametrize("named", [None, "/usr/bin/mine"])
+def test_ssh_asks_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                              named: str | None) -> None:
+    script = tmp_path / "ssh"
+    script.write_text('#!/bin/sh\necho "asks with $SSH_ASKPASS, $SSH_ASKPASS_REQUIRE" >&2\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(script))
+    monkeypatch.delenv("SSH_ASKPASS", raising=False)
+    if named:
+        monkeypatch.setenv("SSH_ASKPASS", named)
+    said = refused(CommitSource("ssh://h/x.git", "a" * 40), tmp_path)
+    assert f"asks with {named or 'false'}, force" in said.what
+
+
 def committed(folder: Path, *entries: str) -> CommitSource:
     """Commit a tree of these lines of ``git mktree`` and return the source."""
     with git.Repo(folder) as repo:
