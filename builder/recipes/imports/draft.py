@@ -7,6 +7,7 @@ filled in, and the draft says so.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from builder.config_file import shape_problems
 from builder.recipes.imports.foreign import Foreign
 from builder.recipes.models import COMMIT, OWN_FLAGS, Recipe
+from builder.text import visible
 
 LONG = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
         "-dp": "--data-parallel-size", "--tp": "--tensor-parallel-size"}
@@ -29,6 +31,7 @@ FAMILIES = (("gemma4", r"gemma-?4"), ("gemma3", r"gemma-?3"), ("qwen3", r"qwen-?
             ("llama", r"llama"))
 BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)B(?![A-Za-z0-9])", re.IGNORECASE)
 ACTIVE = re.compile(r"(?<![A-Za-z0-9.])A(\d+(?:\.\d+)?)B(?![A-Za-z0-9])", re.IGNORECASE)
+STATED = re.compile(r"\A(\d+(?:\.\d+)?)\s*B\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,8 @@ def _model(foreign: Foreign) -> tuple[dict[str, Any], list[str], list[str]]:
     else:
         model = {"path": foreign.model}
     stated = _billions(foreign.metadata.get("model_params"))
-    in_name = [float(number) for number in BILLIONS.findall(foreign.model)]
-    active = [float(number) for number in ACTIVE.findall(foreign.model)]
+    in_name = _numbers(BILLIONS, foreign.model)
+    active = _numbers(ACTIVE, foreign.model)
     notes, missing = [], []
     total = stated or (max(in_name) if in_name else None)
     if total:
@@ -181,12 +184,16 @@ def _model(foreign: Foreign) -> tuple[dict[str, Any], list[str], list[str]]:
     return model, missing, notes
 
 
+def _numbers(pattern: re.Pattern[str], text: str) -> list[float]:
+    return [number for number in map(float, pattern.findall(text)) if math.isfinite(number)]
+
+
 def _billions(value: Any) -> float | None:
     """Return billions of parameters from ``31B`` or a plain number of parameters."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 10**6:
-        return value / 10**9
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*B", str(value), re.IGNORECASE)
-    return float(found[1]) if found else None
+        return value / 10**9 if math.isfinite(value) else None
+    numbers = _numbers(STATED, str(value))
+    return numbers[0] if numbers else None
 
 
 def _capabilities(serve: Sequence[str], family: str) -> dict[str, bool]:
@@ -214,7 +221,7 @@ def _option(words: Sequence[str], wanted: str) -> str:
 
 
 def _comment(text: str) -> Iterable[str]:
-    return [f"# {' '.join(text.split())}"]
+    return [f"# {visible(' '.join(text.split()))}"]
 
 
 def _value(value: Any) -> str:

@@ -17,8 +17,13 @@ import yaml
 from builder.errors import ConfigError, Problem, UsageError
 from builder.limits import read_file
 from builder.recipes.exports.launchers import DEFAULTS
+from builder.text import one_line
 
 LIMIT = 2**20
+LONGEST = 2**17  # characters of a command: Linux takes no longer word
+SHOWN = 300  # characters of what YAML says
+LARGEST = 2**63  # of a whole number; JSON and TOML hold no larger one
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 ROUNDS = 5  # a default may name another
 SERVE = ("vllm", "serve")
@@ -30,6 +35,10 @@ KNOWN = {"recipe_version", "sparkrun_version", "min_sparkrun_version", "name", "
          "metadata", "min_nodes", "max_nodes", "solo_only", "cluster_only"}
 # Flags that are switches when they are given as a default.
 FLAGS = {key: flag for flag, key in DEFAULTS.items()}
+
+# What PyYAML raises for a file that is none, and for a value that is not what its tag says.
+UNREADABLE = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError,
+              OverflowError)
 
 
 @dataclass(frozen=True)
@@ -76,8 +85,11 @@ def read_foreign(path: Path) -> Foreign:
                            if key not in KNOWN and value not in (None, [], {}, "", False))))
 
 
-class _NoAliases(yaml.SafeLoader):
-    """YAML without aliases: a dozen lines of them stand for more text than any memory holds."""
+class _Plain(yaml.SafeLoader):
+    """YAML without aliases: a dozen lines of them stand for more text than any memory holds.
+
+    Nor does it read ``1:30`` as a number to the base of 60, or whole numbers beyond 64 bits.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
@@ -86,12 +98,39 @@ class _NoAliases(yaml.SafeLoader):
                 self.peek_event().start_mark)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
 
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        """Say what a value is: one with a colon is no number."""
+        tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+        return self.DEFAULT_SCALAR_TAG if tag in NUMBERS and ":" in value else tag
+
+    def whole(self, node: yaml.ScalarNode) -> int:
+        """Read a whole number within its bounds."""
+        number = 0 if ":" in node.value else int(self.construct_yaml_int(node))
+        if ":" in node.value or not -LARGEST <= number < LARGEST:
+            raise _no_number(node)
+        return number
+
+    def fraction(self, node: yaml.ScalarNode) -> float:
+        """Read a number with a fraction."""
+        if ":" in node.value:
+            raise _no_number(node)
+        return float(self.construct_yaml_float(node))
+
+
+def _no_number(node: yaml.ScalarNode) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(
+        None, None, f"not a number of 64 bits: {one_line(node.value, 40)}", node.start_mark)
+
+
+_Plain.add_constructor(NUMBERS[0], _Plain.whole)
+_Plain.add_constructor(NUMBERS[1], _Plain.fraction)
+
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        raw = _NoAliases(read_file(path, LIMIT, "recipe")).get_single_data()
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        text = " ".join(str(error).split())
+        raw = _Plain(read_file(path, LIMIT, "recipe")).get_single_data()
+    except UNREADABLE as error:
+        text = one_line(str(error), SHOWN)
         raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}",
                                               "correct it there")]) from error
     except OSError as error:
@@ -133,9 +172,9 @@ def _command(raw: Mapping[str, Any], values: Mapping[str, Any], version: str, pa
     template = str(raw.get("command") or "")
     if not template:
         return [*SERVE, str(values["model"]), *_from_defaults(values)], {}
-    text = re.sub(r"\\[ \t]*\n", " ", _render(template, values, doubled="{{" in template
-                                             or version == "1"))
     try:
+        text = re.sub(r"\\[ \t]*\n", " ", _render(template, values, doubled="{{" in template
+                                                 or version == "1"))
         words = shlex.split(text, comments=True)
     except ValueError as error:
         raise _unclear(f"its command cannot be read: {error}", path) from error
@@ -147,15 +186,36 @@ def _command(raw: Mapping[str, Any], values: Mapping[str, Any], version: str, pa
 
 
 def _render(template: str, values: Mapping[str, Any], *, doubled: bool) -> str:
-    """Fill ``{name}``; a brace that is doubled, or is around no known name, stays a brace."""
+    """Fill ``{name}``; a brace that is doubled, or is around no known name, stays a brace.
+
+    Raises ValueError for a command that is too long, before it is put together.
+    """
     text = template.replace("{{", "\x00").replace("}}", "\x01") if doubled else template
     for _ in range(ROUNDS):
-        filled = PLACEHOLDER.sub(
-            lambda found: _scalar(values[found[1]]) if found[1] in values else found[0], text)
-        if filled == text or len(filled) > LIMIT:
+        filled = _filled(text, values)
+        if filled == text:
             break
         text = filled
     return text.replace("\x00", "{").replace("\x01", "}")
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> str:
+    left = LONGEST - len(text)
+
+    def fill(found: re.Match[str]) -> str:
+        nonlocal left
+        piece = _scalar(values[found[1]]) if found[1] in values else found[0]
+        left -= len(piece) - len(found[0])
+        _refuse_long(left)
+        return piece
+
+    _refuse_long(left)
+    return PLACEHOLDER.sub(fill, text)
+
+
+def _refuse_long(left: int) -> None:
+    if left < 0:
+        raise ValueError(f"it is longer than {LONGEST:,} characters")
 
 
 def _variable(value: Any, version: str) -> str:

@@ -66,6 +66,20 @@ def test_numbers_that_nobody_states_are_left_to_be_filled_in() -> None:
     assert found.lost == ()
 
 
+@pytest.mark.parametrize("params", [float("inf"), 1e300 * 1e300, "9" * 400 + "B", float("nan")])
+def test_a_number_without_end_is_no_number(params: object) -> None:
+    found = draft(Foreign("x", "2", "", f"o/m-{'9' * 400}B-A{'9' * 400}B", "", "", (), {},
+                          {"model_params": params}, 1, ()), "tf5")
+    assert found.missing == ("parameters_billion", "active_billion")
+
+
+def test_a_comment_holds_no_control_character() -> None:
+    strange = Foreign("x\0", "2", "", "o/m-8B", "", "a\0b\x7f\u2028c = 1", (), {}, {}, 1, ("\x85",))
+    text = to_toml(draft(strange, "tf5"))
+    assert tomli.loads(text)["model"]["repository"] == "o/m-8B"
+    assert "# NOT CARRIED OVER: container a\\x00b\\x7f c = 1: our image" in text
+
+
 def test_a_commit_pins_the_draft() -> None:
     commit = "0" * 40
     found = draft(Foreign("x", "2", "", "o/m-8B", commit, "", (), {}, {}, 1, ()), "tf5")

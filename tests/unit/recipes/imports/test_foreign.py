@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,42 @@ def test_aliases_that_stand_for_endless_text_are_refused(tmp_path: Path) -> None
         f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     with pytest.raises(ConfigError, match="aliases"):
         read(tmp_path, f"{bomb}description: *a11\n{EUGR}")
+
+
+@pytest.mark.parametrize("value", [
+    "!!timestamp foo", "!!bool foo", '!!int ""', '!!float ""', "!!int 1:30", "!!float 1:30.5",
+    "0x" + "f" * 5000, "9" * 5000, str(2**63), "!!int " + "1:" * 300 + "1"])
+@pytest.mark.parametrize("key", ["min_nodes", "model", "x"])
+def test_a_value_that_is_not_what_its_tag_says_is_one_clear_error(
+        tmp_path: Path, key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="not readable as YAML"):
+        read(tmp_path, f"model: a/b\n{key}: {value}\n")
+
+
+def test_a_value_with_a_colon_is_text_as_it_stands(tmp_path: Path) -> None:
+    """YAML 1.1 takes it for a number to the base of 60; a long one took hours to be read."""
+    long = ":".join(["1"] * 100_000)
+    found = read(tmp_path, f"model: a/b\nmin_nodes: {long}\ndefaults: {{p: 8000:30, q: 1:1.5}}\n")
+    assert found.nodes == 1
+    assert found.words == ("--p", "8000:30", "--q", "1:1.5")
+
+
+@pytest.mark.parametrize(("number", "given"), [
+    ("0x10", "16"), ("-3", "-3"), ("1_000", "1000"), ("0.90", "0.9"), (str(2**63 - 1), None)])
+def test_numbers_are_read_as_the_launchers_read_them(
+        tmp_path: Path, number: str, given: str | None) -> None:
+    assert read(tmp_path, f"model: a/b\ndefaults: {{p: {number}}}\n").words == (
+        "--p", given or number)
+
+
+@pytest.mark.parametrize("defaults", [
+    {"a": "x" * 40_000}, {"a": "{b}{b}{b}", "b": "{c}{c}{c}", "c": "y" * 30_000}])
+def test_a_command_that_grows_without_end_is_refused_before_it_is_there(
+        tmp_path: Path, defaults: dict[str, str]) -> None:
+    command = "vllm serve m " + "{a}" * 20_000
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="its command cannot be read: it is longer than 131,072"):
+        read(tmp_path, json.dumps({"defaults": defaults, "command": command}))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 100 * 2**20
