@@ -12,7 +12,15 @@ from typing import Any
 import requests
 import urllib3
 
-from builder.limits import ANSWER_BYTES, STREAM_S, TooMuchError, bounded, within
+from builder.limits import (
+    ANSWER_BYTES,
+    LINE_BYTES,
+    MB,
+    STREAM_S,
+    TooMuchError,
+    bounded,
+    within,
+)
 from builder.text import redact
 
 LOOPBACK = "127.0.0.1"
@@ -165,16 +173,28 @@ class Client:
 
 def lines(response: requests.Response, seconds: float) -> Iterator[bytes]:
     """Yield the lines of a streamed body; one that breaks or does not end is Unanswered."""
-    end, rest = time.monotonic() + seconds, b""
+    end = time.monotonic() + seconds
     try:
-        for piece in bounded(_pieces(response), ANSWER_BYTES, seconds):
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from (line.rstrip(b"\r") for line in whole)
+        yield from _lines(bounded(_pieces(response), ANSWER_BYTES, seconds))
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError,
             TooMuchError) as error:
         raise _unanswered("the stream broke", error, end) from error
-    if rest:
-        yield rest
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield whole lines; raises TooMuchError for one that does not end."""
+    begun, length = [b""], 0
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        if whole:
+            whole[0], begun, length = b"".join([*begun, whole[0]]), [], 0
+        begun.append(rest)
+        length += len(rest)
+        yield from (line.rstrip(b"\r") for line in whole)
+        if length > LINE_BYTES:
+            raise TooMuchError(f"a line of more than {LINE_BYTES / MB:.0f} MB")
+    if length:
+        yield b"".join(begun)
 
 
 def _read_whole(response: requests.Response, seconds: float) -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import pytest
 
@@ -161,6 +162,25 @@ def test_a_stream_comes_line_by_line_whatever_its_pieces() -> None:
         body[:3], body[3:25], body[25:])) + b"0\r\n\r\n"
     with answering(whole(OK, b"Transfer-Encoding: chunked\r\n\r\n", chunks)) as client:
         assert list(client.events(REQUEST)) == [{"a": 1}, {"b": "é"}]
+
+
+@pytest.mark.parametrize(("pieces", "found"), [
+    ([b"a", b"b", b"c\nd", b"\n", b"\ne"], [b"abc", b"d", b"", b"e"]), ([b"a\r\n"], [b"a"]),
+    ([b"a\r", b"\nb"], [b"a", b"b"]), ([], []),
+    ([b"x" * 1000] * 900 + [b"\n"] + [b"y" * 1000] * 900 + [b"\n"],
+     [b"x" * 900_000, b"y" * 900_000])])
+def test_a_line_may_come_in_many_pieces(
+        monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], found: list[bytes]) -> None:
+    monkeypatch.setattr(module, "_pieces", lambda _: iter(pieces))
+    assert list(module.lines(Mock(), 9)) == found
+
+
+def test_a_line_without_an_end_is_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([b"x" * 1000] * 9000)
+    monkeypatch.setattr(module, "_pieces", lambda _: left)
+    with pytest.raises(Unanswered, match="a line of more than 1 MB"):
+        list(module.lines(Mock(), 9))
+    assert len(list(left)) > 7000, "the rest is not read"
 
 
 def test_metrics_that_are_no_numbers_are_left_out() -> None:
