@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from builder.errors import UsageError
+from builder.errors import HostError
 
 MARKER = ".sparkyard-cache"
 MARKER_TEXT = """This folder is a cache of Sparkyard, which removes files from it (cache prune).
@@ -62,7 +62,7 @@ def named_folder() -> Path:
 def claim(root: Path) -> Path:
     """Return ``root`` when it is a cache of ours; make and mark it when it is missing or empty.
 
-    A cache of an earlier version is marked, too. Raises UsageError as ``checked`` does. A disk that
+    A cache of an earlier version is marked, too. Raises HostError as ``checked`` does. A disk that
     cannot be written is no error here: reading works on it, and what writes will say so.
     """
     if not is_claimed(checked(root)):
@@ -73,23 +73,23 @@ def claim(root: Path) -> Path:
 def checked(root: Path) -> Path:
     """Return ``root`` when it is a cache of ours, is missing or holds nothing; changes nothing.
 
-    Raises UsageError for a folder that holds something else, and for one with links in it.
+    Raises HostError for a folder that holds something else, and for one with links in it.
     """
     try:
         names = sorted(path.name for path in root.iterdir())
     except FileNotFoundError:
         return root
     except OSError as error:
-        raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(root),
+        raise HostError(f"the cache folder cannot be used: {error.strerror}", where=str(root),
                          next_step="set SPARKYARD_CACHE to a folder of yours") from error
     links = [name for name in names if name in STRUCTURE and (root / name).is_symlink()]
     if links:
-        raise UsageError(f"the cache folder contains symbolic links: {', '.join(links)}",
+        raise HostError(f"the cache folder contains symbolic links: {', '.join(links)}",
                          where=str(root), next_step="replace each link by a real folder, or link "
                          "the whole cache folder instead")
     stranger = _stranger(root, names) if names and MARKER not in names else ""
     if stranger:
-        raise UsageError("this folder is not empty, and it is not a cache of Sparkyard: "
+        raise HostError("this folder is not empty, and it is not a cache of Sparkyard: "
                          + stranger, where=str(root),
                          next_step="set SPARKYARD_CACHE to a new or an empty folder")
     return root

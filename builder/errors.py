@@ -57,6 +57,12 @@ class UsageError(SparkyardError):
     kind = "usage"
 
 
+class HostError(UsageError):
+    """This machine, its cache folder or a setting of it is at fault, whatever was asked for."""
+
+    kind = "host"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One configuration error: a dotted key, what is wrong with it, and a suggestion."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from builder.errors import UsageError
+from builder.errors import HostError
 
 if TYPE_CHECKING:
     from git import Blob, Commit, Repo, Tree, exc
@@ -15,7 +15,7 @@ NAMES = frozenset(__all__)
 
 
 def __getattr__(name: str) -> object:
-    """Return a name of GitPython; raise UsageError where the git program is missing.
+    """Return a name of GitPython; raise HostError where the git program is missing.
 
     Commands that need no git run without it, since nothing is imported before it is used.
     """
@@ -24,5 +24,5 @@ def __getattr__(name: str) -> object:
     try:
         return getattr(importlib.import_module("git"), name)
     except ImportError as error:
-        raise UsageError("the program git is not installed", where="PATH",
+        raise HostError("the program git is not installed", where="PATH",
                          next_step="install it: `sudo apt-get install git`") from error

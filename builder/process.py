@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from builder import console
-from builder.errors import SparkyardError, UsageError
+from builder.errors import HostError, SparkyardError
 from builder.errors import command as our_command
 from builder.limits import LINE_BYTES, MB, OUTPUT_BYTES, TooMuchError
 from builder.process_group import (
@@ -75,7 +75,7 @@ def run(
     """Run ``command`` (never through a shell), capture both streams, return the result.
 
     Raises CommandError when ``check`` and the status is not 0, with status ``OVERDUE`` after
-    ``timeout`` seconds, and when a stream has more than ``limit`` bytes; UsageError when the
+    ``timeout`` seconds, and when a stream has more than ``limit`` bytes; HostError when the
     program is not installed. With ``terminal`` it may ask something there, as sudo does, and it has
     to end by itself what it starts.
     """
@@ -285,11 +285,11 @@ def _let_go(child: subprocess.Popen[bytes]) -> None:
         child.wait(KILLED_WITHIN_S)
 
 
-def _unstarted(program: str, error: OSError) -> UsageError:
+def _unstarted(program: str, error: OSError) -> HostError:
     if not isinstance(error, FileNotFoundError):
-        return UsageError(f"the program {program} cannot be started: {error.strerror}",
+        return HostError(f"the program {program} cannot be started: {error.strerror}",
                           where="PATH", next_step="install it again, or take it out of PATH")
-    return UsageError(
+    return HostError(
         f"the program {program} is not installed", where="PATH",
         next_step=f"install it, or run {our_command('engine')} for everything a build needs",
     )

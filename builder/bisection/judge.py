@@ -17,7 +17,14 @@ from builder.bisection.search import Verdict
 from builder.bisection.state import FOLDER, Question, Step
 from builder.build import build
 from builder.engine.client import Engine
-from builder.errors import LockError, PatchError, SparkyardError, UsageError, VerdictError
+from builder.errors import (
+    HostError,
+    LockError,
+    PatchError,
+    SparkyardError,
+    UsageError,
+    VerdictError,
+)
 from builder.indexes.settings import user_sources
 from builder.locking.lock import Lock, load_for, lock_path, write_lock
 from builder.locking.resolver import resolve
@@ -56,6 +63,8 @@ class Judge:
         try:
             workspace, cell, lock = self._locked(version)
             reference = build(workspace, cell, self.engine).plan.name
+        except HostError:  # a missing program keeps every version from being judged
+            raise
         except SKIPS as error:
             return _skipped(version, error, time.monotonic() - began)
         record, path = self._smoke(workspace, cell, lock, reference)

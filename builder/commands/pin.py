@@ -75,7 +75,7 @@ def _record(workspace: Workspace, found: Bisection, step: Step) -> Record:
     again = "judge the version again with --restart"
     path = (workspace.cache / step.record).resolve()
     if not path.is_relative_to(records_folder(workspace.cache).resolve()):
-        raise VerdictError("the bisection names a file that is no record of this cache",
+        raise VerdictError("the bisection names a file that is not among the records of this cache",
                            where=step.record, next_step=again)
     record = read_record(path)
     if others := ", ".join(_others(record, found.question, _judged_cell(workspace, found, step),

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from builder.errors import UsageError
+from builder.errors import HostError
 from builder.indexes.settings import Sources
 from builder.limits import PAGE_BYTES, PAGE_S, TooMuchError, bounded, within
 
@@ -81,9 +81,9 @@ class Client:
     """GET requests that honour proxies, netrc and the user's certificates; one session a thread."""
 
     def __init__(self, user: Sources) -> None:
-        """Take certificates and proxy from ``user``; raises UsageError for a missing bundle."""
+        """Take certificates and proxy from ``user``; raises HostError for a missing bundle."""
         if user.cert and not Path(user.cert).exists():
-            raise UsageError("the configured certificate bundle does not exist", where=user.cert,
+            raise HostError("the configured certificate bundle does not exist", where=user.cert,
                              next_step="correct SSL_CERT_FILE, REQUESTS_CA_BUNDLE or pip's `cert`")
         self._user = user
         self._local = threading.local()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.errors import UsageError
+from builder.errors import HostError
 from builder.files import disk_errors, write_bytes
 from builder.removal import remove_file
 
@@ -70,6 +70,6 @@ def cache_errors(cache: Path) -> Iterator[None]:
         with disk_errors(cache, "while patches were read or kept"):
             yield
     except OSError as error:
-        raise UsageError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),
+        raise HostError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),
                          next_step="check its permissions, or set SPARKYARD_CACHE to a folder that "
                          "you can write to") from error

@@ -29,7 +29,7 @@ from typing import Any
 
 from builder import console
 from builder.cache_folder import STORE, claim
-from builder.errors import LockError, UsageError, command
+from builder.errors import HostError, LockError, command
 from builder.files import write_text
 from builder.locking.lock import LockedWheel
 from builder.removal import remove_file, remove_tree
@@ -77,7 +77,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         """Open the store, shared with other processes.
 
-        Raises UsageError where the folder is not a cache of ours or cannot be written.
+        Raises HostError where the folder is not a cache of ours or cannot be written.
         """
         self.root = claim(root)
         try:
@@ -85,7 +85,7 @@ class Store:
                 (root / name).mkdir(parents=True, exist_ok=True)
             self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise UsageError(f"the cache folder cannot be used: {error.strerror}",
+            raise HostError(f"the cache folder cannot be used: {error.strerror}",
                              where=str(root), next_step="set SPARKYARD_CACHE to a folder of yours"
                              ) from error
         weakref.finalize(self, os.close, self._lock)
@@ -176,12 +176,12 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes out of the store for the block; raises UsageError if one is in."""
+        """Keep other processes out of the store for the block; raises HostError if one is in."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             fcntl.flock(self._lock, fcntl.LOCK_SH)
-            raise UsageError("another run of Sparkyard is using the cache", where=str(self.root),
+            raise HostError("another run of Sparkyard is using the cache", where=str(self.root),
                              next_step="run the same command again when it has ended") from error
         try:
             yield

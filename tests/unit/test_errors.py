@@ -8,8 +8,9 @@ from builder import errors
 from builder.errors import ConfigError, IntegrityError, Problem, SparkyardError
 
 TABLE = {
-    "VerdictError": 1, "UsageError": 2, "ConfigError": 2, "LockError": 3, "NetworkError": 4,
-    "IntegrityError": 4, "EngineError": 5, "DiskError": 5, "PatchError": 6, "InternalError": 7,
+    "VerdictError": 1, "UsageError": 2, "ConfigError": 2, "HostError": 2, "LockError": 3,
+    "NetworkError": 4, "IntegrityError": 4, "EngineError": 5, "DiskError": 5, "PatchError": 6,
+    "InternalError": 7,
 }
 
 

@@ -10,7 +10,7 @@ import builder
 from tests.messages import all_messages, messages_of
 
 ERRORS = {"UsageError", "VerdictError", "LockError", "DamagedLockError", "NetworkError",
-          "EngineError", "PatchError", "DiskError"}
+          "EngineError", "PatchError", "DiskError", "HostError"}
 
 SOURCE = '''
 raise UsageError(f"no {kind}", next_step="name " + "one")

