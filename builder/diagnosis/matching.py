@@ -22,8 +22,8 @@ SETTINGS = re.compile(
 ASKED_TO_STOP = re.compile(r"\[shutdown\] API server: shutdown triggered")
 SERVES = re.compile(r"Application startup complete|Uvicorn running on")
 FAILS = re.compile(
-    r"Traceback \(most recent|^(?:\([^)]*\))?\s+File \"|\bERROR\b|\bKilled\b|core dumped|NCCL WARN|"
-    r"\w(?:Error|Exception)\b|not compatible with", re.MULTILINE)
+    r"Traceback \(most recent|^(?:\([^)\n]{0,200}\))?[ \t]+File \"|\bERROR\b|\bKilled\b|"
+    r"core dumped|NCCL WARN|\w(?:Error|Exception)\b|not compatible with", re.MULTILINE)
 REPEATS = 50  # of a line are searched: enough for all tracebacks that it may stand in
 NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+")
 
@@ -88,10 +88,10 @@ def _something_failed(failed: Sequence[Check], found: Iterable[_Shown], text: _T
 
 
 def _not_too_often(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, of those that differ in numbers only the first ``REPEATS``: long logs repeat."""
+    """Yield lines, of those that differ in numbers and spaces only the first ``REPEATS``."""
     seen: Counter[str] = Counter()
     for line in lines:
-        form = NUMBERS.sub("0", line)
+        form = " ".join(NUMBERS.sub("0", line).split())
         seen[form] += 1
         if seen[form] <= REPEATS:
             yield line

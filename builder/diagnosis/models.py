@@ -7,18 +7,30 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from builder import specifiers
 from builder.diagnosis.quick import QuickSearch
 from builder.model import Frozen, Link, Name, Pattern, Specifier
 from builder.record.models import KnownFailure
+from builder.wording import WrongValueError
 
 HINT, ECHO = 2, 3  # ranks, see KnownIssue.rank
+ANY_SPACES = re.compile(r"(?:\(\?\w+\))?\^?\\s[*+]")
 SEEN_LIMIT = 300  # characters of a log's line that are shown
 
 Text = Annotated[str, Field(min_length=1)]
-Search = Annotated[Pattern, Field(min_length=1)]
+
+
+def _within_lines(pattern: str) -> str:
+    """Refuse spaces of any kind at a line's begin: they are tried over all lines that follow."""
+    if ANY_SPACES.match(pattern):
+        raise WrongValueError(f"{pattern!r} may begin with the ends of lines",
+                              r"write [ \t]* instead of \s*")
+    return pattern
+
+
+Search = Annotated[Pattern, Field(min_length=1), AfterValidator(_within_lines)]
 
 
 class CheckPattern(Frozen):

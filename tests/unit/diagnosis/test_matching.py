@@ -10,7 +10,7 @@ from server_logs import HEALTHY
 
 from builder.diagnosis.catalogue import load
 from builder.diagnosis.log_file import read_log
-from builder.diagnosis.matching import diagnose, harmless
+from builder.diagnosis.matching import FAILS, diagnose, harmless
 from builder.diagnosis.models import Catalogue
 from builder.diagnosis.versions import versions_in
 from builder.record.check import Check, Status
@@ -262,6 +262,23 @@ UP = "(APIServer pid=1) INFO:     Application startup complete."
 def names(*lines: str) -> list[str]:
     """Return what is claimed of lines."""
     return [item.issue.name for item in diagnose(lines, ISSUES) if item.claimed]
+
+
+@pytest.mark.parametrize("line", ["\u2003" * 4, "(aaaa", "    ", " \u2003 ", "1" * 9])
+def test_a_log_of_a_line_that_repeats_is_searched_in_steps_that_grow_with_it(line: str) -> None:
+    """A megabyte would take minutes if each line were tried over all that follow."""
+    log = ["INFO non-default args: {}", *(line + " " * (n % 7) + "\u2003" * (n % 5) + "(" * (n % 3)
+                                          for n in range(100_000))]
+    assert not diagnose(log, ISSUES)
+
+
+def test_lines_that_differ_in_a_word_are_all_searched_for_a_failure() -> None:
+    begin = "INFO non-default args: {}"
+    words = [f"({''.join(chr(97 + int(digit)) for digit in str(n))}" for n in range(100_000)]
+    assert not FAILS.search("\n".join([begin, *words]))
+    assert FAILS.search('(EngineCore_DP0 pid=1)   File "/x.py", line 1')
+    assert FAILS.search('x\n\t File "/x.py", line 1')
+    assert not FAILS.search('(x\n)\n\n File: "y')
 
 
 def test_a_hint_in_a_start_that_went_well_is_no_failure() -> None:

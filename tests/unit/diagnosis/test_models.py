@@ -67,3 +67,10 @@ def test_a_harmless_line_needs_a_reason_and_a_link() -> None:
     for missing in raw:
         with pytest.raises(ValidationError, match=missing):
             HarmlessLine.model_validate({key: raw[key] for key in raw if key != missing})
+
+
+@pytest.mark.parametrize("pattern", [r"^\s*SASS", r"\s+File", r"(?i)^\s*x"])
+def test_a_pattern_does_not_begin_with_spaces_over_lines(pattern: str) -> None:
+    with pytest.raises(ValidationError, match="may begin with the ends of lines"):
+        KnownIssue.model_validate({**RAW, "patterns": [pattern]})
+    KnownIssue.model_validate({**RAW, "patterns": [pattern.replace(r"\s", "[ \\t]")]})
