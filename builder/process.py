@@ -17,7 +17,7 @@ from typing import IO, Any
 from builder import console
 from builder.errors import HostError, SparkyardError
 from builder.errors import command as our_command
-from builder.limits import LINE_BYTES, MB, OUTPUT_BYTES, TooMuchError
+from builder.limits import LINE_BYTES, MB, OUTPUT_BYTES, SCRIPT_S, TooMuchError
 from builder.process_group import (
     GRACE_S,
     KILLED_WITHIN_S,
@@ -67,7 +67,7 @@ def run(
     check: bool = True,
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
-    timeout: float | None = None,
+    timeout: float = SCRIPT_S,
     cwd: Path | None = None,
     limit: int = OUTPUT_BYTES,
     terminal: bool = False,
@@ -106,10 +106,10 @@ class _Exchange:
     """Feeds a child and reads both of its streams, until it ends or must be ended."""
 
     def __init__(self, child: subprocess.Popen[bytes], stdin: bytes | None, limit: int,
-                 timeout: float | None) -> None:
+                 timeout: float) -> None:
         self._child, self._limit = child, limit
-        self._end = None if timeout is None else time.monotonic() + timeout
-        self._late = f"it did not end within {timeout:g} s" if timeout is not None else ""
+        self._end = time.monotonic() + timeout
+        self._late = f"it did not end within {timeout:g} s"
         self._input = memoryview(stdin or b"")
         self._texts = {"stdout": bytearray(), "stderr": bytearray()}
 
@@ -139,8 +139,8 @@ class _Exchange:
             return self._late
         return ""
 
-    def _left(self) -> float | None:
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
+    def _left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
 
     def _step(self, name: str, descriptor: int) -> bool:
         """Read or write a piece; False where the stream is at its end."""

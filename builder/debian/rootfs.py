@@ -21,6 +21,7 @@ from pathlib import Path
 from builder import process
 from builder.errors import EngineError, UsageError, command
 from builder.files import open_mark
+from builder.limits import PROGRAM_S
 from builder.process import CommandError
 from builder.removal import remove_file, remove_tree
 from builder.text import visible
@@ -115,7 +116,8 @@ def _extract(deb: Path, root: Path) -> None:
 
 def _check_runs(root: Path, arch: str) -> None:
     """Raise EngineError unless programs of the target run here."""
-    if process.run(["chroot", root, "/bin/true"], check=False).returncode != 0:
+    if process.run(["chroot", root, "/bin/true"], check=False,
+                   timeout=PROGRAM_S).returncode != 0:
         raise EngineError(f"this machine cannot run {arch} programs", where=f"base for {arch}",
                           next_step=f"set up emulation: {command('engine')}")
 
@@ -164,7 +166,7 @@ def install_bundle(root: Path) -> None:
             remove_file(link, certs)
             link.symlink_to(f"/{STORE}/{name}")
             shutil.copyfile(source, Path(scratch, link.name))
-        process.run(["openssl", "rehash", scratch])
+        process.run(["openssl", "rehash", scratch], timeout=PROGRAM_S)
         for hashed in sorted(Path(scratch).iterdir()):
             if hashed.is_symlink():
                 link = certs / hashed.name

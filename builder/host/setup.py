@@ -34,6 +34,7 @@ from builder.host.plan import (
     registry_config,
     services_folder,
 )
+from builder.limits import DEB_S
 from builder.removal import remove_tree
 
 READY_WITHIN_S = 90.0
@@ -202,9 +203,9 @@ def _unpack(package: str, folder: Path) -> None:
     temporary = folder.with_name(folder.name + ".new")
     remove_tree(temporary, temporary.parent)
     temporary.mkdir(parents=True)
-    process.run(["apt-get", "-q", "download", package], cwd=temporary)
+    process.run(["apt-get", "-q", "download", package], cwd=temporary, timeout=DEB_S)
     for file in temporary.glob("*.deb"):
-        process.run(["dpkg-deb", "-x", file, temporary])
+        process.run(["dpkg-deb", "-x", file, temporary], timeout=DEB_S)
     remove_tree(folder, folder.parent)
     temporary.replace(folder)
 

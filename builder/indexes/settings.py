@@ -22,6 +22,7 @@ from pathlib import Path
 import uv
 
 from builder.errors import ConfigError, Problem
+from builder.limits import PROGRAM_S
 from builder.process import run
 
 DEFAULT_INDEX = "default"  # how locks name the user's own default index, whatever it is
@@ -103,7 +104,8 @@ def pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _uv_settings(*, own: bool) -> UvSettings:
     words = [*_ASK] if own else [*_ASK, "--no-config"]
-    said = run([uv.find_uv_bin(), *words], stdin=b"", env=None if own else NO_USER_INDEXES)
+    said = run([uv.find_uv_bin(), *words], stdin=b"", env=None if own else NO_USER_INDEXES,
+               timeout=PROGRAM_S)
     return parse_uv_settings(said.stdout)
 
 

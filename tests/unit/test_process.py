@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from builder import process
 from builder.errors import UsageError
-from builder.limits import TooMuchError
+from builder.limits import SCRIPT_S, TooMuchError
 from builder.process import CommandError, run, stream
 
 
@@ -160,3 +161,9 @@ def test_a_timed_reader_ends_output_that_trickles() -> None:
         reader = io.BufferedReader(process.TimedReader(child.stdout, silence=5.0, total=0.5))
         with pytest.raises(TimeoutError, match="not finished after"):
             reader.read(1 << 20)
+
+
+def test_no_program_runs_without_a_limit_in_time() -> None:
+    parameter = inspect.signature(run).parameters["timeout"]
+    assert parameter.default == SCRIPT_S
+    assert parameter.annotation == "float", "None would be no limit"
