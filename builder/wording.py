@@ -27,6 +27,7 @@ FORMS: Mapping[str, tuple[str, str]] = {  # a pattern of a model: what it accept
     r"^3\.\d{1,2}$": ("a minor version of Python", "3.11"),
     r"^F\d+$": ("F and a number", "F12"),
     r"^[!-~]*$": ("plain ASCII without spaces", ""),
+    r"^https?://[!-~]+$": ("a web address, without spaces", "https://huggingface.co/google"),
     r"^[0-9a-f]{40}$": ("the 40 hexadecimal digits of a commit", ""),
     r"^[0-9a-f]{64}$": ("the 64 hexadecimal digits of a sha256", ""),
     r"^[A-Z][A-Z0-9_]*$": ("the name of a variable, in capitals", "VLLM_LOGGING_LEVEL"),
