@@ -21,9 +21,8 @@ CHUNK_BYTES = 1 << 20
 MAX_HEADER = 1 << 20  # of a long name or extended attributes; Linux allows 64 kB of these
 _HEADERS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE,
             tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-# What tarfile raises on a damaged or strange archive, beside OSError.
-TAR_FAULTS = (tarfile.TarError, zlib.error, EOFError, ValueError, LookupError, TypeError,
-              OverflowError, RecursionError)
+# What a damaged or strange archive raises that is read with BoundedInfo, beside OSError.
+TAR_FAULTS = (tarfile.TarError, zlib.error, EOFError, UnicodeError)
 _SPARSE = "it holds a sparse file, which no engine writes"
 _WHITEOUT = ".wh."  # in a layer such a name deletes what lies below it
 _STRANGE = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
@@ -142,7 +141,10 @@ class BoundedInfo(tarfile.TarInfo):
             raise tarfile.ReadError(f"it has a header of {self.size} bytes")
         if self.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError(_SPARSE)
-        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+        try:
+            return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            raise tarfile.ReadError("it has a header that cannot be read") from error
 
     def _proc_gnusparse_10(self, *_: object) -> None:
         raise tarfile.ReadError(_SPARSE)

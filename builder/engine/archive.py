@@ -9,7 +9,7 @@ from pathlib import Path
 from builder.errors import EngineError
 from builder.files import disk_errors
 from builder.limits import SETTINGS_BYTES
-from builder.tarball import TAR_FAULTS, BoundedInfo
+from builder.tarball import BoundedInfo
 
 _CHUNK_BYTES = 1 << 20
 
@@ -29,7 +29,8 @@ def extract_layer(archive: Path, number: int, target: Path) -> None:
             with source, target.open("wb") as stream:
                 while chunk := source.read(_CHUNK_BYTES):
                     stream.write(chunk)
-    except TAR_FAULTS as error:
+    except (tarfile.TarError, ValueError, LookupError, TypeError, RecursionError,
+            OverflowError) as error:
         raise EngineError("what the engine saved is not an image's archive", where=str(archive),
                           next_step="which version of Docker is it? `docker save` is asked for "
                           "the base image") from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
 from builder.errors import PatchError, command
-from builder.files import ZIP_FAULTS
 from builder.patches.apply import Blob
 from builder.tarball import parents
 
@@ -63,7 +63,7 @@ def open_tree(wheel: Path) -> Iterator[WheelTree]:
     try:
         with zipfile.ZipFile(wheel) as archive:
             yield WheelTree(archive)
-    except (OSError, *ZIP_FAULTS) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         raise PatchError(f"the wheel cannot be read: {error}", where=wheel.name,
                          next_step=f"fetch it again: {command('fetch', 'CELL')}") from error
 
