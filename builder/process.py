@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import selectors
@@ -232,13 +233,13 @@ def detach(command: Sequence[str | Path], log: Path) -> None:
     """
     words = [str(word) for word in command]
     console.debug("$ setsid " + shlex.join(words))
-    try:
-        with log.open("ab") as stream_to:
+    with log.open("ab") as stream_to:
+        try:
             child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream_to,
                                      stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
-        child.returncode = 0  # nobody waits for it, and Python need not warn that it still runs
-    except FileNotFoundError as error:
-        raise _unstarted(words[0], error) from error
+        except OSError as error:
+            raise _unstarted(words[0], error) from error
+    child.returncode = 0  # nobody waits for it, and Python need not warn that it still runs
 
 
 @contextmanager
@@ -286,13 +287,17 @@ def _let_go(child: subprocess.Popen[bytes]) -> None:
 
 
 def _unstarted(program: str, error: OSError) -> HostError:
-    if not isinstance(error, FileNotFoundError):
-        return HostError(f"the program {program} cannot be started: {error.strerror}",
-                          where="PATH", next_step="install it again, or take it out of PATH")
-    return HostError(
-        f"the program {program} is not installed", where="PATH",
-        next_step=f"install it, or run {our_command('engine')} for everything a build needs",
-    )
+    if isinstance(error, FileNotFoundError):
+        return HostError(
+            f"the program {program} is not installed", where="PATH",
+            next_step=f"install it, or run {our_command('engine')} for everything a build needs",
+        )
+    what = f"the program {program} cannot be started: {error.strerror}"
+    if error.errno in (errno.ENOEXEC, errno.EACCES):
+        return HostError(what, where="PATH", next_step="install it again, or take it out of PATH")
+    return HostError(what, where="this machine",
+                     next_step="see what memory (`free -m`) and number of processes "
+                     "(`ulimit -u`) are left, and run it again")
 
 
 def _text(data: bytes) -> str:

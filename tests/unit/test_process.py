@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import io
+import os
 import sys
 import time
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from builder import process
 from builder.errors import UsageError
 from builder.limits import SCRIPT_S, TooMuchError
-from builder.process import CommandError, run, stream
+from builder.process import CommandError, detach, run, stream
 
 
 def python(code: str) -> list[str]:
@@ -51,6 +53,21 @@ def test_a_broken_program_is_named(tmp_path: Path) -> None:
         run([program])
     with pytest.raises(UsageError, match="cannot be started"), stream([program]):
         pass
+    with pytest.raises(UsageError, match="cannot be started") as caught:
+        detach([program], tmp_path / "log")
+    assert "install it again" in caught.value.next_step
+
+
+def test_a_machine_that_starts_no_more_programs_is_not_the_program_s_fault(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("builder.process.subprocess.Popen", refuse)
+    with pytest.raises(UsageError, match="true cannot be started: Resource temp") as caught:
+        run(["true"])
+    assert "install" not in caught.value.next_step
+    assert "free" in caught.value.next_step
 
 
 def test_an_overdue_command_is_ended_and_reported() -> None:
