@@ -130,8 +130,7 @@ def _yaml(path: Path) -> dict[str, Any]:
     try:
         raw = _Plain(read_file(path, LIMIT, "recipe")).get_single_data()
     except UNREADABLE as error:
-        text = one_line(str(error), SHOWN)
-        raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {text}",
+        raise ConfigError(path.name, [Problem(path.name, f"not readable as YAML: {_why(error)}",
                                               "correct it there")]) from error
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path),
@@ -140,6 +139,15 @@ def _yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(path.name, [Problem(path.name, "it is not a mapping of keys",
                                               "name a recipe file of sparkrun or eugr")])
     return raw
+
+
+def _why(error: Exception) -> str:
+    """Say what YAML found; an exception of Python's own says nothing to a reader of the file."""
+    if isinstance(error, yaml.YAMLError):
+        return one_line(str(error), SHOWN)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a value is not of the type that its tag names"
 
 
 def _problems(raw: Mapping[str, Any]) -> Iterator[Problem]:

@@ -105,6 +105,14 @@ def test_a_value_that_is_not_what_its_tag_says_is_one_clear_error(
         read(tmp_path, f"model: a/b\n{key}: {value}\n")
 
 
+@pytest.mark.parametrize(("value", "words"), [
+    ("!!timestamp foo", "a value is not of the type that its tag names"),
+    ("[" * 5000, "it is nested too deeply"), ("[a", "while parsing a flow sequence")])
+def test_what_yaml_finds_is_said_in_words(tmp_path: Path, value: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"not readable as YAML: {words}"):
+        read(tmp_path, f"model: a/b\nx: {value}\n")
+
+
 def test_a_value_with_a_colon_is_text_as_it_stands(tmp_path: Path) -> None:
     """YAML 1.1 takes it for a number to the base of 60; a long one took hours to be read."""
     long = ":".join(["1"] * 100_000)
