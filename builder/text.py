@@ -11,11 +11,11 @@ from collections.abc import Mapping
 JOINERS = "\u200c\u200d"  # emoji and some scripts are wrong without them, and they do no harm
 PICTURE = re.compile(r"(data:[\w/+.-]+;base64,)([\w+/=]{64,})")
 URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^/\s'\"]+@")
-# One start for each run of characters: a name is read once, however many "?" stand in it.
+# A name that no "=" follows is given up at once: each character is then read a few times at most.
 URL_SECRET = re.compile(
-    r"((?:(?<=&)|(?<![^=&\s'\"])[^=&\s'\"?]*+\?)(?=[^=&\s'\"]*+=[^&\s'\"])"
-    r"(?:[^=&\s'\"]*(?:token|signature|secret|password|key)[^=&\s'\"]*+"
-    r"|(?:[^=&\s'\"]*\?)?+sig)=)[^&\s'\"]+", re.IGNORECASE)
+    r"([?&](?=[^=&?\s'\"]*+=)"
+    r"(?:[^=&?\s'\"]*(?:token|signature|secret|password|key)[^=&?\s'\"]*+|sig)=)"
+    r"[^&\s'\"]+", re.IGNORECASE)
 HUB_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 # A secret has a digit within its first 200 characters; how long it is does not matter.
 KEY_OPTION = re.compile(r"""(--(?:api-key|hf-token)(?:=|\s+)["']?)"""
