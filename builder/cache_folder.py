@@ -81,17 +81,17 @@ def checked(root: Path) -> Path:
         return root
     except OSError as error:
         raise HostError(f"the cache folder cannot be used: {error.strerror}", where=str(root),
-                         next_step="set SPARKYARD_CACHE to a folder of yours") from error
+                        next_step="set SPARKYARD_CACHE to a folder of yours") from error
     links = [name for name in names if name in STRUCTURE and (root / name).is_symlink()]
     if links:
         raise HostError(f"the cache folder contains symbolic links: {', '.join(links)}",
-                         where=str(root), next_step="replace each link by a real folder, or link "
-                         "the whole cache folder instead")
+                        where=str(root), next_step="replace each link by a real folder, or link "
+                        "the whole cache folder instead")
     stranger = _stranger(root, names) if names and MARKER not in names else ""
     if stranger:
         raise HostError("this folder is not empty, and it is not a cache of Sparkyard: "
-                         + stranger, where=str(root),
-                         next_step="set SPARKYARD_CACHE to a new or an empty folder")
+                        + stranger, where=str(root),
+                        next_step="set SPARKYARD_CACHE to a new or an empty folder")
     return root
 
 

@@ -25,4 +25,4 @@ def __getattr__(name: str) -> object:
         return getattr(importlib.import_module("git"), name)
     except ImportError as error:
         raise HostError("the program git is not installed", where="PATH",
-                         next_step="install it: `sudo apt-get install git`") from error
+                        next_step="install it: `sudo apt-get install git`") from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builder import limits
-from builder.errors import UsageError
+from builder.errors import HostError, UsageError
 
 APT = Path("/etc/apt")
 NAME_ONE = "set SPARKYARD_DEBIAN_MIRROR to a Debian mirror: http://<host>/debian"
@@ -102,14 +102,14 @@ def debian_mirrors(suite: str, apt: Path = APT) -> tuple[str, str]:
 
 
 def refuse_password(address: str, variable: str) -> None:
-    """Raise UsageError for an address with a user: every user of the machine would see it.
+    """Raise HostError for an address with a user: every user of the machine would see it.
 
     It stands on the command line of apt's downloader; apt itself takes passwords from a file.
     """
     if re.match(r"[^:/]+://[^/?#]*@", address):
-        raise UsageError("the address must hold no user name or password", where=variable,
-                         next_step="leave them out, and write them into a file of "
-                         "/etc/apt/auth.conf.d (see `man apt_auth.conf`)")
+        raise HostError("the address must hold no user name or password", where=variable,
+                        next_step="leave them out, and write them into a file of "
+                        "/etc/apt/auth.conf.d (see `man apt_auth.conf`)")
 
 
 def _without_comments(text: str) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from builder.debian.apt_sources import AptSource, archive_uri
 from builder.errors import EngineError, UsageError
-from builder.recipes.exports.yaml_text import to_yaml
 
 # ``<magic>:<mask>`` of 64-bit little-endian ARM ELF files: the binfmt_misc kernel documentation's
 # form, as every qemu package registers it.
@@ -141,9 +142,9 @@ def plan(host: Host, cache: Path) -> tuple[Step, ...]:
 
 def registry_config(address: str, storage: Path) -> str:
     """Return the configuration of a plain file-system registry on the loopback interface."""
-    return to_yaml((), {"version": 0.1, "storage": {
-        "filesystem": {"rootdirectory": str(storage)}, "delete": {"enabled": True}},
-        "http": {"addr": address}})
+    config = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(storage)},
+                                          "delete": {"enabled": True}}, "http": {"addr": address}}
+    return yaml.safe_dump(config, sort_keys=False)
 
 
 def services_folder(cache: Path) -> Path:

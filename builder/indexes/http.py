@@ -84,7 +84,7 @@ class Client:
         """Take certificates and proxy from ``user``; raises HostError for a missing bundle."""
         if user.cert and not Path(user.cert).exists():
             raise HostError("the configured certificate bundle does not exist", where=user.cert,
-                             next_step="correct SSL_CERT_FILE, REQUESTS_CA_BUNDLE or pip's `cert`")
+                            next_step="correct SSL_CERT_FILE, REQUESTS_CA_BUNDLE or pip's `cert`")
         self._user = user
         self._local = threading.local()
 

@@ -71,5 +71,5 @@ def cache_errors(cache: Path) -> Iterator[None]:
             yield
     except OSError as error:
         raise HostError(f"the cache folder cannot be used: {error.strerror}", where=str(cache),
-                         next_step="check its permissions, or set SPARKYARD_CACHE to a folder that "
-                         "you can write to") from error
+                        next_step="check its permissions, or set SPARKYARD_CACHE to a folder that "
+                        "you can write to") from error

@@ -86,8 +86,8 @@ class Store:
             self._lock = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise HostError(f"the cache folder cannot be used: {error.strerror}",
-                             where=str(root), next_step="set SPARKYARD_CACHE to a folder of yours"
-                             ) from error
+                            where=str(root), next_step="set SPARKYARD_CACHE to a folder of yours"
+                            ) from error
         weakref.finalize(self, os.close, self._lock)
         self._swept = False
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -182,7 +182,7 @@ class Store:
         except BlockingIOError as error:
             fcntl.flock(self._lock, fcntl.LOCK_SH)
             raise HostError("another run of Sparkyard is using the cache", where=str(self.root),
-                             next_step="run the same command again when it has ended") from error
+                            next_step="run the same command again when it has ended") from error
         try:
             yield
         finally:
