@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from builder import console
 from builder import labels as label
 from builder.bases.state import read_bases
 from builder.errors import SparkyardError
@@ -24,6 +25,7 @@ from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.provenance import make_provenance
 from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_records
+from builder.registry.client import FailingError
 from builder.registry.repository import Manifest, Repository
 from builder.report.gate import sarif
 from builder.sbom import licence_of, make_sbom
@@ -59,6 +61,7 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     With ``key``, a private key of cosign, the records are signed; an identity signs images alone.
     ``documents`` are those of ``make_documents``, where they are made already.
     """
+    _mend_list(repository, manifest.digest)
     note_pushed(repository, manifest, now())
     records = own_records(workspace, manifest)
     for record in records:
@@ -71,6 +74,22 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
         repository.attach(manifest, kind, data, {label.CELL: cell.id}, title)
     return Attached(len(records), tuple(title for title, _ in documents.by_type.values()),
                     documents.left_out)
+
+
+def _mend_list(repository: Repository, digest: str) -> None:
+    if repository.mend_list(digest):
+        console.warn(f"the registry could not read any more what is attached to {repository.name}@"
+                     f"{digest}: the list begins anew. Push from the other machines, too, that had "
+                     "attached records to this image")
+
+
+def _has_contents(repository: Repository, digest: str) -> bool:
+    """Say whether the registry has an image's list of contents, and can read it."""
+    try:
+        return any(repository.attached(one, digest) is not None
+                   for one in repository.referrers(digest, SBOM_TYPE))
+    except FailingError:
+        return False
 
 
 def own_records(workspace: Workspace, manifest: Manifest) -> Sequence[Record]:
@@ -86,6 +105,7 @@ def make_documents(workspace: Workspace, cell: Cell, repository: Repository, dig
     They need the lock that the image was built from; where this checkout has another one by now,
     they are left out, and the answer says so. The manifest itself need not be there yet.
     """
+    _mend_list(repository, digest)
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):
         return Documents({}, ("the lock has changed since the image was built",))
@@ -95,7 +115,7 @@ def make_documents(workspace: Workspace, cell: Cell, repository: Repository, dig
     if base is not None and base.image_id == labels.get(label.PREFIX + "base.id"):
         store, left_out = Store(workspace.cache), []
         # One that is there stays: wheels that are gone from the store had a licence then.
-        if not repository.referrers(digest, SBOM_TYPE):
+        if not _has_contents(repository, digest):
             documents[SBOM_TYPE] = ("bom.cdx.json", make_sbom(
                 lock, base, labels, digest, lambda wheel: licence_of(store.wheel_path(wheel))))
         documents[PROVENANCE_TYPE] = ("provenance.json", make_provenance(

@@ -95,7 +95,7 @@ def keep_packages(repository: Repository, locked: LockedBase, cache: Path) -> in
     NetworkError where the registry does not take them.
     """
     artifact, tag = packages_manifest(locked), packages_tag(locked)
-    found = repository.manifest(tag)
+    found = repository.replaceable(tag)
     if found is not None and found.digest == artifact.digest:
         return 0
     blobs = [Blob(f"sha256:{deb.sha256}", deb.size, place(cache / "debs", deb))
@@ -113,7 +113,7 @@ def keep_packages(repository: Repository, locked: LockedBase, cache: Path) -> in
 
 def packages_kept(repository: Repository, locked: LockedBase) -> bool:
     """Say whether the registry has all packages of a base; raises NetworkError."""
-    found = repository.manifest(packages_tag(locked))
+    found = repository.replaceable(packages_tag(locked))
     return found is not None and found.digest == packages_manifest(locked).digest
 
 

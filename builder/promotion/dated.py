@@ -25,7 +25,7 @@ def give_dated(repository: Repository, entry: Entry, manifest: Manifest) -> str:
     first = f"{entry.tag}-{entry.time[:10].replace('-', '')}"
     for number in range(1, MOST_A_DAY):
         name = first if number == 1 else f"{first}.{number}"
-        there = repository.manifest(name)
+        there = repository.replaceable(name)
         if there is None:
             repository.point(name, manifest)
             return name

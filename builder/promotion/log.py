@@ -19,7 +19,6 @@ from pydantic import Field, ValidationError
 from builder import labels as label
 from builder.errors import VerdictError
 from builder.model import Frozen
-from builder.registry.client import FailingError
 from builder.registry.repository import Manifest, Repository, note_manifest
 
 LOG_TYPE = "application/vnd.sparkyard.log.v1+json"
@@ -111,13 +110,13 @@ def read_state(repository: Repository, tag: str) -> State:
                        if (one := read_entry(repository, name)) is not None)
         if newest:
             break
-    pointed = _readable(repository, tag)
+    pointed = repository.replaceable(tag)
     return State(pointed.digest if pointed else "", newest)
 
 
 def read_entry(repository: Repository, name: str) -> Logged | None:
     """Return the entry under a tag; None where what lies there is not that entry."""
-    parts, manifest = _TAG.fullmatch(name), _readable(repository, name)
+    parts, manifest = _TAG.fullmatch(name), repository.replaceable(name)
     if parts is None or manifest is None:
         return None
     entry = _entry(manifest)
@@ -164,13 +163,6 @@ def good_targets(entries: Sequence[Logged]) -> list[str]:
         else:
             stack.append(entry.target)
     return stack[::-1]
-
-
-def _readable(repository: Repository, name: str) -> Manifest | None:
-    try:
-        return repository.manifest(name)
-    except FailingError:
-        return None
 
 
 def _numbered(tags: Sequence[str], tag: str) -> dict[int, list[str]]:

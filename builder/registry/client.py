@@ -88,8 +88,8 @@ class RegistryFault(Exception):  # noqa: N818 - a fault that may pass, not yet a
 class FailingError(NetworkError):
     """The registry answers, and says each time that it failed: its disk is full, or data damaged.
 
-    Debian's registry leaves an empty file where its disk became full while it wrote a tag. It
-    answers 500 for this one tag from then on, until the tag is written again.
+    Debian's registry leaves an empty file where its disk became full while it wrote the name of a
+    tag, manifest or blob. It answers 500 for this one from then on, until it is written again.
     """
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from builder import labels as label
 from builder.errors import NetworkError
-from builder.registry.client import Client
+from builder.registry.client import Client, FailingError
 from builder.registry.upload import Blob
 from builder.tarball import MTIME
 
@@ -75,8 +76,9 @@ def put_manifest(client: Client, manifest: Blob, tag: str) -> bool:
     """
     assert isinstance(manifest.source, bytes)
     url = client.url(f"manifests/{tag}")
-    if client.ask("GET", url, kind=MANIFEST_TYPE).body == manifest.source:
-        return True
+    with suppress(FailingError):  # a damaged tag is mended by writing it
+        if client.ask("GET", url, kind=MANIFEST_TYPE).body == manifest.source:
+            return True
     reply = client.ask("PUT", url, body=manifest.source, kind=MANIFEST_TYPE)
     if reply.status not in (201, 202):
         raise NetworkError(f"the registry does not take the manifest: {client.answered(reply)}",

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from builder import labels as label
 from builder.errors import NetworkError
-from builder.registry.client import Client, Reply
+from builder.registry.client import Client, FailingError, Reply
 from builder.registry.manifest import MANIFEST_TYPE, document
 from builder.registry.upload import OCTETS, Blob
 
@@ -109,6 +110,16 @@ class Repository:
         return Manifest(digest, said or reply.header("Content-Type").partition(";")[0] or
                         MANIFEST_TYPE, reply.body)
 
+    def replaceable(self, name: str) -> Manifest | None:
+        """Return the manifest under a name for one who is about to write it.
+
+        None also where the registry cannot read the name any more; writing it mends that.
+        """
+        try:
+            return self.manifest(name)
+        except FailingError:
+            return None
+
     def put(self, name: str, data: bytes, media_type: str) -> None:
         """Put a manifest under a tag or its digest; raises NetworkError where it is not taken."""
         reply = self.client.ask("PUT", self.client.url(f"manifests/{name}"), body=data,
@@ -149,8 +160,9 @@ class Repository:
     def put_blob(self, blob: Blob) -> None:
         """Bring a small blob into the repository, unless it is there."""
         assert isinstance(blob.source, bytes)
-        if self.client.ask("HEAD", self.client.url(f"blobs/{blob.digest}")).status == 200:
-            return
+        with suppress(FailingError):  # what is damaged is mended by sending it
+            if self.client.ask("HEAD", self.client.url(f"blobs/{blob.digest}")).status == 200:
+                return
         url = self.client.url("blobs/uploads/")
         started = self.client.ask("POST", url)
         if started.status != 202:
@@ -188,7 +200,7 @@ class Repository:
                         "size": len(subject.data)},
             "annotations": dict(notes)})
         assert isinstance(artifact.source, bytes)
-        if self.manifest(artifact.digest) is None:  # what is written again can be damaged by it
+        if self.replaceable(artifact.digest) is None:  # writing what is sound could damage it
             self.put(artifact.digest, artifact.source, MANIFEST_TYPE)
         if self._referrers_api(subject.digest) is None:
             self._list(subject.digest, {
@@ -204,6 +216,20 @@ class Repository:
             listed = _entries(found.value) if found else []
         artifacts = (_artifact(entry) for entry in listed)
         return tuple(one for one in artifacts if one.digest and kind in ("", one.type))
+
+    def mend_list(self, digest: str) -> bool:
+        """Begin the list of what is attached anew where the registry cannot read it any more.
+
+        Say whether that was so. What was on the list is still there, but nobody finds it.
+        """
+        if self._referrers_api(digest) is not None:
+            return False
+        try:
+            self.manifest(fallback_tag(digest))
+        except FailingError:
+            self._put_list(digest, [])
+            return True
+        return False
 
     def attached(self, artifact: Artifact, subject: str) -> bytes | None:
         """Return an artifact's bytes; None where it is gone, or is not of this subject."""
@@ -237,13 +263,15 @@ class Repository:
             listed = _entries(found.value) if found else []
             if any(_artifact(one).digest == entry["digest"] for one in listed):
                 return
-            index = document({"schemaVersion": 2, "mediaType": INDEX_TYPE,
-                              "manifests": [*listed, dict(entry)]})
-            assert isinstance(index.source, bytes)
-            self.put(tag, index.source, INDEX_TYPE)
+            self._put_list(digest, [*listed, dict(entry)])
         raise NetworkError("the list of what is attached keeps changing",
                            where=f"{self.name}:{tag}",
                            next_step="run the same command again when no other run attaches")
+
+    def _put_list(self, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        index = document({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})
+        assert isinstance(index.source, bytes)
+        self.put(fallback_tag(digest), index.source, INDEX_TYPE)
 
     def _unexpected(self, what: str, reply: Reply) -> NetworkError:
         return NetworkError(f"the registry {what}: {self.client.answered(reply)}", where=self.name,

@@ -11,6 +11,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +21,7 @@ from builder.errors import NetworkError, SparkyardError
 from builder.files import write_text
 from builder.limits import SETTINGS_BYTES, read_file
 from builder.registry.body import Piece, Whole
-from builder.registry.client import ATTEMPTS, Client, RegistryFault, Reply
+from builder.registry.client import ATTEMPTS, Client, FailingError, RegistryFault, Reply
 from builder.removal import remove_file
 
 CHUNK_BYTES = 64 << 20  # what a killed push repeats at most of each blob, where it can go on
@@ -77,9 +78,13 @@ class Uploader:
         self._asking = threading.Lock()
 
     def deliver(self, blob: Blob) -> Delivered:
-        """Bring one blob into the repository; raises NetworkError where that is impossible."""
-        if self._has(blob):
-            return Delivered(blob, Outcome.PRESENT)
+        """Bring one blob into the repository; raises NetworkError where that is impossible.
+
+        One of which the registry cannot say whether it has it is sent again, which mends it.
+        """
+        with suppress(FailingError):
+            if self._has(blob):
+                return Delivered(blob, Outcome.PRESENT)
         if self._mount(blob):
             return Delivered(blob, Outcome.MOUNTED)
         sent = self._send(blob)

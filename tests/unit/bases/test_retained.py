@@ -21,6 +21,7 @@ from builder.bases.retained import (
 from builder.debian.fetch import GoneError, fetch_debs, place
 from builder.errors import IntegrityError, NetworkError
 from builder.locking.base_lock import LockedBase, LockedDeb
+from builder.registry.client import ATTEMPTS, Client
 from builder.registry.repository import INDEX_TYPE, Repository
 from tests.unit.fake_repository import Memory, digest_of, put_image, repository
 from tests.unit.locking.test_base_lock import make_base
@@ -141,6 +142,19 @@ def test_a_run_that_was_killed_before_the_manifest_is_completed(server: Registry
     del server.blobs["ns/base-slim", f"sha256:{DEBS[1].sha256}"]
     assert not packages_kept(there(server), BASE)
     assert keep_packages(there(server), BASE, cache) == 1
+    assert packages_kept(there(server), BASE)
+
+
+def test_packages_whose_tag_the_registry_cannot_read_are_kept_anew(
+        server: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_packages(there(server), BASE, filled(tmp_path))
+    put = server.count("PUT")
+    monkeypatch.setattr(Client, "pause", lambda *_: None)
+    server.faults = {"GET": [500] * ATTEMPTS}
+    assert not packages_kept(there(server), BASE)
+    server.faults = {"GET": [500] * ATTEMPTS}
+    assert keep_packages(there(server), BASE, tmp_path) == 0
+    assert server.count("PUT") == put + 1, "the manifest alone"
     assert packages_kept(there(server), BASE)
 
 

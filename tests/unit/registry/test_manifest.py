@@ -10,7 +10,7 @@ from registry_server import digest_of, serving
 
 from builder import labels as label
 from builder.errors import NetworkError
-from builder.registry.client import Client
+from builder.registry.client import ATTEMPTS, Client
 from builder.registry.manifest import ManifestLayer, image_config, image_manifest, put_manifest
 from builder.registry.reference import Reference
 from builder.registry.upload import Blob
@@ -70,6 +70,15 @@ def test_a_tag_is_put_once_and_read_back() -> None:
         assert server.manifests["ns/cpu", "t"] == manifest.source
         assert put_manifest(client, manifest, "t") is True
         assert server.count("PUT") == 1
+
+
+def test_a_tag_that_the_registry_cannot_read_is_put_again() -> None:
+    manifest = image_manifest(image_config(an_image(), [LAYER]), [LAYER])
+    with serving(faults={"GET": [500] * ATTEMPTS}) as server:
+        server.blobs["ns/cpu", LAYER.blob.digest] = b"layer"
+        client = Client(Reference(server.host, "ns/cpu", "t"), pause_s=0.001)
+        assert put_manifest(client, manifest, "t") is False
+        assert server.manifests["ns/cpu", "t"] == manifest.source
 
 
 def test_a_registry_without_the_blobs_gets_no_tag() -> None:

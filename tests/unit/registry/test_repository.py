@@ -14,7 +14,7 @@ from builder.registry.repository import (
     LIST_ATTEMPTS,
     fallback_tag,
 )
-from tests.unit.fake_repository import Memory, put_image, repository
+from tests.unit.fake_repository import Memory, digest_of, put_image, repository
 
 KIND = "application/vnd.example+json"
 
@@ -32,6 +32,32 @@ def test_what_is_attached_is_found_and_read(api: bool) -> None:
     assert there.attached(found, image.digest) == b"{}"
     assert there.attached(found, "sha256:other") is None
     assert (fallback_tag(image.digest) in memory.tags) is not api
+
+
+@pytest.mark.parametrize("which", ["blob", "artifact", "list"])
+def test_what_a_full_disk_damaged_is_mended_by_attaching_again(which: str) -> None:
+    memory = Memory()
+    there, image = repository(memory), put_image(memory, "x")
+    first = there.attach(image, KIND, b"{1}", {}, "a.json")
+    there.attach(image, KIND, b"{2}", {}, "b.json")
+    tag = fallback_tag(image.digest)
+    damaged = {"blob": digest_of(b"{1}"), "artifact": first, "list": tag}[which]
+    memory.damaged.add(damaged)
+    assert there.mend_list(image.digest) == (which == "list")
+    assert there.attach(image, KIND, b"{1}", {}, "a.json") == first
+    found = there.referrers(image.digest)
+    assert len(found) == (1 if which == "list" else 2)
+    assert there.attached(found[0], image.digest) == b"{1}"
+    assert memory.damaged == set()
+    assert not there.mend_list(image.digest), "a list that can be read stays as it is"
+
+
+def test_a_registry_with_referrers_of_its_own_has_no_list_to_mend() -> None:
+    memory = Memory(referrers_api=True)
+    there, image = repository(memory), put_image(memory, "x")
+    memory.damaged.add(fallback_tag(image.digest))
+    assert not there.mend_list(image.digest)
+    assert memory.tags == {}
 
 
 def test_the_list_of_referrers_is_an_index_that_other_tools_read() -> None:

@@ -180,6 +180,20 @@ def test_a_registry_that_fails_for_good_is_one_clear_error(
     assert server.blobs == {}
 
 
+def test_a_blob_of_which_the_registry_cannot_tell_is_sent_again(
+        server: RegistryServer, tmp_path: Path) -> None:
+    server.faults = {"HEAD": [500] * ATTEMPTS}
+    assert uploader(server, tmp_path).deliver(BLOB).outcome is Outcome.SENT
+    assert server.blobs["ns/cpu", BLOB.digest] == DATA
+
+
+def test_a_blob_that_the_registry_does_not_confirm_is_an_error(
+        server: RegistryServer, tmp_path: Path) -> None:
+    server.faults = {"HEAD": [500] * 99}
+    with pytest.raises(NetworkError, match="answered 500"):
+        uploader(server, tmp_path).deliver(BLOB)
+
+
 def test_a_status_that_no_second_attempt_helps_is_not_repeated(
         server: RegistryServer, tmp_path: Path) -> None:
     server.faults = {"PATCH": [413] * 9}
