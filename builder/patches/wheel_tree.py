@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import zipfile
 import zlib
@@ -63,7 +64,8 @@ def open_tree(wheel: Path) -> Iterator[WheelTree]:
     try:
         with zipfile.ZipFile(wheel) as archive:
             yield WheelTree(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
+            OSError) as error:
         raise PatchError(f"the wheel cannot be read: {error}", where=wheel.name,
                          next_step=f"fetch it again: {command('fetch', 'CELL')}") from error
 

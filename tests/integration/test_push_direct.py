@@ -210,4 +210,3 @@ def test_a_stopped_registry_is_one_clear_error(
         errors = ended(sparkyard(workspace, "push", "probe", "--direct",
                                  SPARKYARD_REGISTRY="127.0.0.1:9/sparkyard"), 4)
     assert "Traceback" not in errors
-

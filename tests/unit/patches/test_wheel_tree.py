@@ -58,3 +58,17 @@ def test_an_encrypted_member_is_told_as_damage(tmp_path: Path) -> None:
     wheel = encrypted(make_wheel(tmp_path, {"spam.py": b"x = 1"}, "spam"))
     with pytest.raises(PatchError, match="the wheel cannot be read"), open_tree(wheel) as tree:
         tree.read("spam.py")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_member_is_named_however_it_is_compressed(tmp_path: Path, method: int) -> None:
+    wheel, text = tmp_path / "x.whl", bytes(range(256)) * 40
+    with zipfile.ZipFile(wheel, "w", method) as archive:
+        archive.writestr("spam.py", text)
+        start = archive.getinfo("spam.py").header_offset + 30 + len("spam.py")
+        size = archive.getinfo("spam.py").compress_size
+    data = bytearray(wheel.read_bytes())
+    data[start + 12:start + size] = b"\xff" * (size - 12)
+    wheel.write_bytes(data)
+    with pytest.raises(PatchError, match="the wheel cannot be read"), open_tree(wheel) as tree:
+        tree.read("spam.py")
