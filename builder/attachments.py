@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder import console
 from builder import labels as label
 from builder.bases.state import read_bases
 from builder.errors import SparkyardError
 from builder.gate.run import gate_cell, own_base
 from builder.locking.lock import Lock, load_for, render
 from builder.matrix.cells import Cell
-from builder.promotion.evidence import attach_record, is_about, sign_record
+from builder.promotion.evidence import attach_record, is_about, mend_evidence, sign_record
 from builder.promotion.retention import note_pushed
 from builder.promotion.signing import IDENTITY
 from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
@@ -61,7 +60,7 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
     With ``key``, a private key of cosign, the records are signed; an identity signs images alone.
     ``documents`` are those of ``make_documents``, where they are made already.
     """
-    _mend_list(repository, manifest.digest)
+    mend_evidence(repository, manifest, now())
     note_pushed(repository, manifest, now())
     records = own_records(workspace, manifest)
     for record in records:
@@ -74,13 +73,6 @@ def attach_all(workspace: Workspace, cell: Cell, repository: Repository, manifes
         repository.attach(manifest, kind, data, {label.CELL: cell.id}, title)
     return Attached(len(records), tuple(title for title, _ in documents.by_type.values()),
                     documents.left_out)
-
-
-def _mend_list(repository: Repository, digest: str) -> None:
-    if repository.mend_list(digest):
-        console.warn(f"the registry could not read any more what is attached to {repository.name}@"
-                     f"{digest}: the list begins anew. Push from the other machines, too, that had "
-                     "attached records to this image")
 
 
 def _has_contents(repository: Repository, digest: str) -> bool:
@@ -105,7 +97,6 @@ def make_documents(workspace: Workspace, cell: Cell, repository: Repository, dig
     They need the lock that the image was built from; where this checkout has another one by now,
     they are left out, and the answer says so. The manifest itself need not be there yet.
     """
-    _mend_list(repository, digest)
     lock = load_for(cell, workspace.locks)
     if lock.digest != labels.get(label.LOCK):
         return Documents({}, ("the lock has changed since the image was built",))

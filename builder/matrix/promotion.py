@@ -32,7 +32,7 @@ class Retention(Frozen):
 
 
 class IgnoredRecord(Frozen):
-    """A record that says fail and does not count, and why: a fault of the machine, say."""
+    """What does not count, and why: a record that says fail, or the note of records lost."""
 
     record: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     reason: str = Field(min_length=1)
@@ -41,8 +41,9 @@ class IgnoredRecord(Frozen):
 class Promotion(Requirement):
     """The policy of a moving tag; ``unverified`` that of ``<cell>-unverified``, where it has one.
 
-    ``ignored`` are records that say fail and do not count. With ``keys``, public keys of cosign
-    beside ``matrix.toml``, a record that says pass counts only if one of them signed it.
+    ``ignored`` are records that say fail, and losses of records, that do not count. With
+    ``keys``, public keys of cosign beside ``matrix.toml``, a record that says pass counts only if
+    one of them signed it.
     """
 
     unverified: Requirement | None = None

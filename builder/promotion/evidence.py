@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder import console
 from builder import labels as label
 from builder.errors import NetworkError, UsageError, VerdictError, command
 from builder.limits import RECORD_BYTES
@@ -18,10 +19,12 @@ from builder.matrix.promotion import LEVELS, Promotion, Requirement
 from builder.promotion.signing import SIGNATURE_TYPE, is_signed, sign_text
 from builder.record.models import Record
 from builder.record.reader import parse_json, record_of
-from builder.registry.repository import Manifest, Repository
+from builder.registry.repository import Artifact, Manifest, Repository
 from builder.text import unbroken
 
 RECORD_TYPE = "application/vnd.sparkyard.record.v3+json"
+LOST_TYPE = "application/vnd.sparkyard.lost.v1+json"
+LOST_NOTE = label.OCI + "created"
 ATTACHED_NOTES = ("cell", "level", "recipe", "where", "verdict", "started")
 
 
@@ -33,13 +36,15 @@ class UnprovenError(VerdictError):
 class Evidence:
     """The records of one manifest, and why others that are attached do not count.
 
-    ``signed`` are the digests of passing records that one of the policy's keys signed.
+    ``signed`` are the digests of passing records that one of the policy's keys signed. ``lost``
+    says when the registry lost records: one that says fail may be among them.
     """
 
     manifest: Manifest
     records: tuple[Record, ...]
     refused: tuple[str, ...] = ()
     signed: frozenset[str] = frozenset()
+    lost: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,17 @@ def attach_signature(repository: Repository, artifact: str, signature: str) -> N
     repository.attach(manifest, SIGNATURE_TYPE, signature.encode(), {}, "record.json.sig")
 
 
+def mend_evidence(repository: Repository, manifest: Manifest, time: str) -> None:
+    """Begin the list of an image's records anew where the registry cannot read it any more.
+
+    Evidence says so from then on, and the image is not promoted until the policy answers that.
+    """
+    if repository.mend_list(manifest, LOST_TYPE, {LOST_NOTE: time}):
+        console.warn(f"the registry could not read any more what is attached to {repository.name}@"
+                     f"{manifest.digest}: the list begins anew. Push from the other machines, too, "
+                     "that had attached records to this image; promote says what to do then")
+
+
 def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Evidence:
     """Read every record that is attached to a manifest; raises VerdictError where it is gone.
 
@@ -93,7 +109,8 @@ def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Ev
         raise VerdictError("the registry does not have this image", where=f"{repository.name}@"
                            f"{digest}", next_step=f"push it: {command('push', 'CELL')}")
     records, refused, signed = [], [], set()
-    for artifact in repository.referrers(digest, RECORD_TYPE):
+    listed = repository.referrers(digest)
+    for artifact in (one for one in listed if one.type == RECORD_TYPE):
         try:
             record = _record(repository.attached(artifact, digest), manifest)
             records.append(record)
@@ -105,7 +122,8 @@ def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Ev
             if "other bytes" not in error.what and "too long" not in error.what:
                 raise
             refused.append(f"{artifact.digest[:19]}: {error.what.splitlines()[0]}")
-    return Evidence(manifest, tuple(records), tuple(refused), frozenset(signed))
+    return Evidence(manifest, tuple(records), tuple(refused), frozenset(signed),
+                    tuple(one for one in listed if one.type == LOST_TYPE))
 
 
 def has_signature(repository: Repository, artifact: str, text: str, keys: Sequence[Path]) -> bool:
@@ -121,7 +139,8 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
     """Return the proof that the image passed what is needed; raises VerdictError with the gaps.
 
     One record that says fail is enough to refuse, whatever the times in the records say: clocks
-    go wrong, and an image that failed once and passed once is not reliable.
+    go wrong, and an image that failed once and passed once is not reliable. For the same reason
+    records that were lost refuse, until the policy's ``ignored`` names the loss.
     """
     ignored = {entry.record for entry in policy.ignored}
     counted = [record for record in evidence.records
@@ -132,14 +151,17 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
     good = [record for record in enough if not policy.keys or record.digest in evidence.signed]
     missing = [recipe for recipe in needed.recipes
                if recipe not in {record.recipe for record in good}]
+    lost = [one for one in evidence.lost if one.digest not in ignored]
     gaps = [*(f"a record says fail: {describe(record)}" for record in failed),
+            *(f"records were lost, {unbroken(one.notes.get(LOST_NOTE, 'once'))}; one may say fail"
+              for one in lost),
             *(f"no key of the policy ({', '.join(policy.keys)}) signed: {describe(record)}"
               for record in enough if record not in good),
             *(f"no passing record of recipe {recipe}" for recipe in missing)]
     if not good and not missing:
         gaps.append("no passing record")
     if gaps:
-        raise _unproven(evidence, cell, needed, counted, gaps)
+        raise _unproven(evidence, cell, needed, counted, gaps, lost)
     return Proof(evidence.manifest, tuple(sorted(
         record.digest for record in good
         if not needed.recipes or record.recipe in needed.recipes)))
@@ -171,12 +193,13 @@ def _is_enough(record: Record, needed: Requirement) -> bool:
 
 
 def _unproven(evidence: Evidence, cell: str, needed: Requirement, counted: Sequence[Record],
-              gaps: Iterable[str]) -> UnprovenError:
+              gaps: Iterable[str], lost: Sequence[Artifact]) -> UnprovenError:
     there = [f"attached: {describe(record)}, {record.verdict}" for record in counted]
     refused = [f"does not count: {reason}" for reason in evidence.refused]
     head = f"this image has not shown what its tag needs ({demand(needed)})"
     smoke = command("smoke", cell, "--level", needed.level)
+    again = (f"push from every machine that tested it ({command('push', cell)}); then name the "
+             f"loss in matrix.toml: [[promote.ignored]] record = \"{lost[-1].digest}\", and why"
+             if lost else f"make a record ({smoke}) and attach it ({command('push', cell)})")
     return UnprovenError("\n  ".join([head, *gaps, *there, *refused]),
-                         where=evidence.manifest.digest,
-                         next_step=f"make a record ({smoke}) and attach it "
-                         f"({command('push', cell)})")
+                         where=evidence.manifest.digest, next_step=again)

@@ -114,6 +114,8 @@ def _evidence(repository: Repository, digest: str) -> Iterator[str]:
         return
     if good := [record for record in found.records if record.passed]:
         yield f"a record proves it: {describe(good[0])}"
+    if found.lost:
+        yield "records of it were lost, and one may prove it"
     if found.refused:
         yield f"a record is attached that does not count: {unbroken(found.refused[0])}"
 

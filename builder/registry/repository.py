@@ -188,6 +188,14 @@ class Repository:
 
         The same bytes with the same notes are one artifact, however often they are attached.
         """
+        entry = self._put_artifact(subject, kind, data, notes, title)
+        if self._referrers_api(subject.digest) is None:
+            self._list(subject.digest, entry)
+        return str(entry["digest"])
+
+    def _put_artifact(self, subject: Manifest, kind: str, data: bytes, notes: Mapping[str, str],
+                      title: str) -> dict[str, Any]:
+        """Bring an artifact into the repository; return its entry in the list of its subject."""
         blob = Blob(f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), data)
         for part in (EMPTY, blob):
             self.put_blob(part)
@@ -202,11 +210,8 @@ class Repository:
         assert isinstance(artifact.source, bytes)
         if self.replaceable(artifact.digest) is None:  # writing what is sound could damage it
             self.put(artifact.digest, artifact.source, MANIFEST_TYPE)
-        if self._referrers_api(subject.digest) is None:
-            self._list(subject.digest, {
-                "mediaType": MANIFEST_TYPE, "digest": artifact.digest, "size": artifact.size,
-                "artifactType": kind, "annotations": dict(notes)})
-        return artifact.digest
+        return {"mediaType": MANIFEST_TYPE, "digest": artifact.digest, "size": artifact.size,
+                "artifactType": kind, "annotations": dict(notes)}
 
     def referrers(self, digest: str, kind: str = "") -> tuple[Artifact, ...]:
         """Return what is attached to a manifest, of one type or of all."""
@@ -217,17 +222,19 @@ class Repository:
         artifacts = (_artifact(entry) for entry in listed)
         return tuple(one for one in artifacts if one.digest and kind in ("", one.type))
 
-    def mend_list(self, digest: str) -> bool:
+    def mend_list(self, subject: Manifest, kind: str, notes: Mapping[str, str]) -> bool:
         """Begin the list of what is attached anew where the registry cannot read it any more.
 
-        Say whether that was so. What was on the list is still there, but nobody finds it.
+        Say whether that was so. What was on the list is still there, but nobody finds it. So the
+        new list never stands without its first entry, an artifact of ``kind``, which says so.
         """
-        if self._referrers_api(digest) is not None:
+        if self._referrers_api(subject.digest) is not None:
             return False
         try:
-            self.manifest(fallback_tag(digest))
+            self.manifest(fallback_tag(subject.digest))
         except FailingError:
-            self._put_list(digest, [])
+            lost = self._put_artifact(subject, kind, b"{}", notes, "lost.json")
+            self._put_list(subject.digest, [lost])
             return True
         return False
 
@@ -252,7 +259,7 @@ class Repository:
             return None
         raise self._unexpected("does not list what is attached", reply)
 
-    def _list(self, digest: str, entry: Mapping[str, Any]) -> None:
+    def _list(self, digest: str, entry: dict[str, Any]) -> None:
         """Add an artifact to the list under the fallback tag, and see that it stays there.
 
         A registry has no compare-and-swap: whoever finds its own entry missing adds it again.
@@ -263,7 +270,7 @@ class Repository:
             listed = _entries(found.value) if found else []
             if any(_artifact(one).digest == entry["digest"] for one in listed):
                 return
-            self._put_list(digest, [*listed, dict(entry)])
+            self._put_list(digest, [*listed, entry])
         raise NetworkError("the list of what is attached keeps changing",
                            where=f"{self.name}:{tag}",
                            next_step="run the same command again when no other run attaches")

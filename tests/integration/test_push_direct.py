@@ -18,7 +18,10 @@ import requests
 from builder.build import Built, build
 from builder.cli import run
 from builder.engine.client import Engine, RunSpec
+from builder.promotion.evidence import gather
 from builder.registry.client import Client
+from builder.registry.reference import parse
+from builder.registry.repository import Repository
 from builder.workspace import Workspace, cache_folder
 from tests.integration.served import free_port
 from tests.integration.test_build import ended, make_workspace, sparkyard
@@ -201,6 +204,9 @@ def test_whatever_a_full_disk_left_empty_in_a_registry_the_next_push_mends(
         # The new list names the time of this push as the first.
         assert [link.parent.parent.name.partition("-")[0] for link in lost] == ["sha256"]
         assert lost[0].read_text()
+        pushed = lost[0].parent.parent.name.replace("-", ":")
+        there = Repository(Client(parse(f"{host}/sparkyard/probe:probe")))
+        assert len(gather(there, pushed).lost) == 1, "promote knows that records may be missing"
 
 
 def test_a_stopped_registry_is_one_clear_error(

@@ -18,11 +18,12 @@ from builder.promotion.evidence import (
     demand,
     gather,
     is_about,
+    mend_evidence,
     prove,
 )
 from builder.record.check import Status
 from builder.record.models import Record
-from builder.registry.repository import Manifest, Repository
+from builder.registry.repository import Manifest, Repository, fallback_tag
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
 from tests.unit.record.test_models import SPARK, a_record
 
@@ -97,6 +98,26 @@ def test_one_failing_record_refuses_whatever_the_clocks_say(
     ignoring = CPU.model_copy(update={"ignored": (
         IgnoredRecord(record=failing.digest, reason="the disk was full"),)})
     assert prove(gather(there, image.digest), "cpu", ignoring, ignoring).records
+
+
+def test_lost_records_refuse_until_the_policy_names_the_loss(
+        there: Repository, image: Manifest, capsys: pytest.CaptureFixture[str]) -> None:
+    attach(there, image, a_record(Status.FAIL), a_record())
+    mend_evidence(there, image, "2026-11-23T00:00:00Z")
+    assert (gather(there, image.digest).lost, capsys.readouterr().err) == ((), "")
+    there.client._memory.damaged.add(fallback_tag(image.digest))  # type: ignore[attr-defined]
+    mend_evidence(there, image, "2026-11-23T00:00:00Z")
+    assert "the list begins anew" in capsys.readouterr().err
+    attach(there, image, a_record())
+    (lost,) = gather(there, image.digest).lost
+    with pytest.raises(VerdictError, match="records were lost, 2026-11-23") as caught:
+        prove(gather(there, image.digest), "cpu", CPU, CPU)
+    assert f'record = "{lost.digest}"' in caught.value.next_step
+    answered = CPU.model_copy(update={"ignored": (
+        IgnoredRecord(record=lost.digest, reason="every machine pushed again"),)})
+    assert prove(gather(there, image.digest), "cpu", answered, answered).records
+    attach(there, image, a_record(Status.FAIL))
+    assert "a record says fail" in refusal(there, image, answered)
 
 
 def test_a_failed_benchmark_refuses_nothing(there: Repository, image: Manifest) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from builder.errors import NetworkError, UsageError
 from builder.promotion.cell import CellTags, promote
-from builder.promotion.evidence import RECORD_TYPE, attach_record
+from builder.promotion.evidence import RECORD_TYPE, attach_record, mend_evidence
 from builder.promotion.retention import note_pushed, recipe_texts, standing
 from builder.record.check import Status
-from builder.registry.repository import Manifest, Repository
+from builder.registry.repository import Manifest, Repository, fallback_tag
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
 from tests.unit.promotion.test_cell import OPTIONS
 from tests.unit.promotion.test_verify import POLICY
@@ -81,6 +81,15 @@ def test_what_has_a_record_that_cannot_be_read_is_kept(tags: CellTags, memory: M
     image = an_image(tags, memory, "1")
     tags.repository.attach(image, RECORD_TYPE, b'{"record_version": 99}', {}, "record.json")
     assert why(tags, image).startswith("a record is attached that does not count: sha256:")
+
+
+def test_what_may_have_lost_the_record_that_proves_it_is_kept(
+        tags: CellTags, memory: Memory) -> None:
+    image = an_image(tags, memory, "1")
+    assert why(tags, image) == ""
+    memory.damaged.add(fallback_tag(image.digest))
+    mend_evidence(tags.repository, image, NOW)
+    assert why(tags, image) == "records of it were lost, and one may prove it"
 
 
 def test_what_leaves_the_registry_meanwhile_is_not_called_free(

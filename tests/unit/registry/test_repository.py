@@ -17,6 +17,7 @@ from builder.registry.repository import (
 from tests.unit.fake_repository import Memory, digest_of, put_image, repository
 
 KIND = "application/vnd.example+json"
+LOST = "application/vnd.example.lost+json"
 
 
 @pytest.mark.parametrize("api", [True, False])
@@ -43,20 +44,34 @@ def test_what_a_full_disk_damaged_is_mended_by_attaching_again(which: str) -> No
     tag = fallback_tag(image.digest)
     damaged = {"blob": digest_of(b"{1}"), "artifact": first, "list": tag}[which]
     memory.damaged.add(damaged)
-    assert there.mend_list(image.digest) == (which == "list")
+    assert there.mend_list(image, LOST, {"when": "now"}) == (which == "list")
     assert there.attach(image, KIND, b"{1}", {}, "a.json") == first
-    found = there.referrers(image.digest)
+    found = there.referrers(image.digest, KIND)
     assert len(found) == (1 if which == "list" else 2)
     assert there.attached(found[0], image.digest) == b"{1}"
+    assert [one.notes for one in there.referrers(image.digest, LOST)] == (
+        [{"when": "now"}] if which == "list" else [])
     assert memory.damaged == set()
-    assert not there.mend_list(image.digest), "a list that can be read stays as it is"
+    assert not there.mend_list(image, LOST, {}), "a list that can be read stays as it is"
+
+
+def test_a_list_that_begins_anew_says_so_from_its_first_moment() -> None:
+    memory = Memory()
+    there, image = repository(memory), put_image(memory, "x")
+    there.attach(image, KIND, b"{1}", {}, "a.json")
+    memory.damaged.add(fallback_tag(image.digest))
+    lists: list[list[str]] = []
+    memory.on_tag = lambda name, digest: lists.append([
+        one["artifactType"] for one in json.loads(memory.manifests[digest][0])["manifests"]])
+    assert there.mend_list(image, LOST, {})
+    assert lists == [[LOST]]
 
 
 def test_a_registry_with_referrers_of_its_own_has_no_list_to_mend() -> None:
     memory = Memory(referrers_api=True)
     there, image = repository(memory), put_image(memory, "x")
     memory.damaged.add(fallback_tag(image.digest))
-    assert not there.mend_list(image.digest)
+    assert not there.mend_list(image, LOST, {})
     assert memory.tags == {}
 
 
