@@ -26,11 +26,11 @@ from builder.promotion.cell import (
     promote,
     tags_of,
 )
-from builder.promotion.evidence import attach_record, attach_signature, demand
+from builder.promotion.evidence import attach_record, attach_signature, demand, mend_evidence
 from builder.promotion.log import Logged, aside
 from builder.promotion.moving import MovingTag
 from builder.promotion.signing import SIGNATURE_CHARS
-from builder.record.models import Record
+from builder.record.models import Record, now
 from builder.record.reader import read_record
 from builder.workspace import Workspace, open_workspace
 
@@ -86,6 +86,7 @@ def promote_cell(workspace: Workspace, cell: Cell, options: argparse.Namespace,
     """Attach ``given`` and this machine's own records of the image, and promote it."""
     tags = tags_of(cell, workspace.registry, workspace.root)
     manifest = find_image(tags, options.image)
+    mend_evidence(tags.repository, manifest, now())
     records = [*given, *((record, "") for record in own_records(workspace, manifest))]
     for record, signature in records:
         artifact = attach_record(tags.repository, manifest, record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from builder.matrix.promotion import LEVELS, Promotion, Requirement
 from builder.promotion.signing import SIGNATURE_TYPE, is_signed, sign_text
 from builder.record.models import Record
 from builder.record.reader import parse_json, record_of
+from builder.registry.client import FailingError
 from builder.registry.repository import Artifact, Manifest, Repository
 from builder.text import unbroken
 
@@ -77,14 +79,20 @@ def is_about(record: Record, manifest: Manifest) -> bool:
 def sign_record(repository: Repository, artifact: str, record: Record, key: Path) -> None:
     """Sign an attached record, unless it is signed by the key whose public half lies beside it."""
     public = key.with_suffix(".pub")
-    if not (public.is_file() and has_signature(repository, artifact, record.digest, [public])):
-        attach_signature(repository, artifact, sign_text(record.digest, key))
+    with suppress(FailingError):  # what is damaged is mended by signing again
+        if public.is_file() and has_signature(repository, artifact, record.digest, [public]):
+            return
+    attach_signature(repository, artifact, sign_text(record.digest, key))
 
 
 def attach_signature(repository: Repository, artifact: str, signature: str) -> None:
-    """Attach a signature to a record; ``artifact`` is the digest of the attached record."""
+    """Attach a signature to a record; ``artifact`` is the digest of the attached record.
+
+    A list of signatures that the registry cannot read begins anew: one that is lost only refuses.
+    """
     manifest = repository.manifest(artifact)
     assert manifest is not None  # it was attached a moment ago
+    repository.mend_list(manifest, LOST_TYPE, {})
     repository.attach(manifest, SIGNATURE_TYPE, signature.encode(), {}, "record.json.sig")
 
 
@@ -127,11 +135,21 @@ def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Ev
 
 
 def has_signature(repository: Repository, artifact: str, text: str, keys: Sequence[Path]) -> bool:
-    """Say whether a signature of the text by one of these keys is attached to an artifact."""
+    """Say whether a signature of the text by one of these keys is attached to an artifact.
+
+    Raises FailingError only where none is found and the registry could not read one of them.
+    """
+    unread = None
     for one in repository.referrers(artifact, SIGNATURE_TYPE) if keys else ():
-        data = repository.attached(one, artifact) or b""
+        try:
+            data = repository.attached(one, artifact) or b""
+        except FailingError as error:
+            unread = error
+            continue
         if any(is_signed(text, data.decode("ascii", "replace"), key) for key in keys):
             return True
+    if unread:
+        raise unread
     return False
 
 
@@ -198,8 +216,8 @@ def _unproven(evidence: Evidence, cell: str, needed: Requirement, counted: Seque
     refused = [f"does not count: {reason}" for reason in evidence.refused]
     head = f"this image has not shown what its tag needs ({demand(needed)})"
     smoke = command("smoke", cell, "--level", needed.level)
-    again = (f"push from every machine that tested it ({command('push', cell)}); then name the "
-             f"loss in matrix.toml: [[promote.ignored]] record = \"{lost[-1].digest}\", and why"
+    again = (f"push from every machine that tested it ({command('push', cell)}); then add to the "
+             f'policy\'s ignored: {{ record = "{lost[-1].digest}", reason = "…" }}'
              if lost else f"make a record ({smoke}) and attach it ({command('push', cell)})")
     return UnprovenError("\n  ".join([head, *gaps, *there, *refused]),
                          where=evidence.manifest.digest, next_step=again)

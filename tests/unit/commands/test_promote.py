@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from builder.cli import run
-from builder.promotion.evidence import RECORD_TYPE
+from builder.promotion.evidence import LOST_TYPE, RECORD_TYPE, attach_record
 from builder.promotion.signing import SIGNATURE_TYPE
 from builder.record.check import Status
 from builder.record.models import records_folder
+from builder.registry.repository import fallback_tag
 from tests.unit.fake_repository import Memory, of_image, put_image, repository
 from tests.unit.promotion_checkout import make_checkout
 from tests.unit.record.test_models import a_record, keep
@@ -61,6 +62,25 @@ def test_a_record_that_says_fail_is_attached_too_and_refuses(
     assert run(["--matrix", matrix, "promote", "cpu"]) == 1
     assert "a record says fail: level 2, cpu, tiny" in capsys.readouterr().err
     assert "cpu" not in memory.tags
+
+
+def test_an_image_whose_records_were_lost_is_refused_until_the_matrix_names_the_loss(
+        matrix: str, memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
+    image, there = put_image(memory, "x", tags=["cpu-next"]), repository(memory)
+    keep(cache(matrix), of_image(a_record(), image))
+    attach_record(there, image, of_image(a_record(Status.FAIL), image))
+    memory.damaged.add(fallback_tag(image.digest))
+    for _ in range(2):
+        assert run(["--matrix", matrix, "promote", "cpu"]) == 1
+        said = capsys.readouterr().err
+        assert "records were lost" in said
+        assert "cpu" not in memory.tags
+    (lost,) = there.referrers(image.digest, LOST_TYPE)
+    assert lost.digest in said
+    ignored = f'ignored = [{{ record = "{lost.digest}", reason = "pushed again" }}], unverified ='
+    Path(matrix).write_text(Path(matrix).read_text().replace("unverified =", ignored))
+    assert run(["--matrix", matrix, "promote", "cpu"]) == 0
+    assert memory.tags["cpu"] == image.digest
 
 
 def test_the_log_is_shown_with_a_tag_that_was_moved_by_hand(

@@ -20,11 +20,13 @@ from builder.promotion.evidence import (
     is_about,
     mend_evidence,
     prove,
+    sign_record,
 )
+from builder.promotion.signing import SIGNATURE_TYPE
 from builder.record.check import Status
 from builder.record.models import Record
 from builder.registry.repository import Manifest, Repository, fallback_tag
-from tests.unit.fake_repository import Memory, of_image, put_image, repository
+from tests.unit.fake_repository import Memory, digest_of, of_image, put_image, repository
 from tests.unit.record.test_models import SPARK, a_record
 
 CPU = Promotion(level="2", hardware=("cpu",))
@@ -184,6 +186,29 @@ def test_damaged_bytes_of_a_record_do_not_count(there: Repository, image: Manife
 def test_an_image_that_is_gone_is_said(there: Repository) -> None:
     with pytest.raises(VerdictError, match="does not have this image"):
         gather(there, "sha256:" + "0" * 64)
+
+
+@pytest.mark.parametrize("which", ["blob", "artifact", "list"])
+def test_what_a_full_disk_damaged_of_a_signature_is_mended_by_signing_again(
+        there: Repository, image: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        which: str) -> None:
+    memory: Memory = there.client._memory  # type: ignore[attr-defined]
+    key, record = tmp_path / "own.pub", of_image(a_record(), image)
+    key.touch()
+    signatures = iter(("first", "second", "third"))  # two by one key differ, as cosign's do
+    monkeypatch.setattr(evidence, "sign_text", lambda *_: next(signatures))
+    monkeypatch.setattr(evidence, "is_signed", lambda *_: True)
+    artifact = attach_record(there, image, record)
+    for _ in range(2):
+        sign_record(there, artifact, record, key.with_suffix(".key"))
+    (signature,) = there.referrers(artifact, SIGNATURE_TYPE)
+    memory.damaged.add({"blob": digest_of(b"first"), "artifact": signature.digest,
+                        "list": fallback_tag(artifact)}[which])
+    with pytest.raises(NetworkError, match="500"):
+        gather(there, image.digest, [key])
+    sign_record(there, artifact, record, key.with_suffix(".key"))
+    assert next(signatures) == "third"
+    assert gather(there, image.digest, [key]).signed == {record.digest}
 
 
 def test_with_keys_only_what_one_of_them_signed_proves_and_a_failure_needs_no_signature(
