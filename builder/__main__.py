@@ -27,6 +27,7 @@ def main() -> int:
     character that the terminal's encoding lacks is written as an escape, and never ends the
     program. Only we speak on the terminal.
     """
+    _open_standard_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, and jobs of a script
             signal.signal(number, _interrupt)
@@ -43,6 +44,16 @@ def main() -> int:
         return run(sys.argv[1:])
     except KeyboardInterrupt:
         return INTERRUPTED_EXIT_CODE
+
+
+def _open_standard_streams() -> None:
+    """Let what is closed (``>&-``) lead nowhere; else the next file opened would stand there."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:

@@ -24,7 +24,7 @@ from builder.promotion.verify import LOCK_TYPE, SBOM_TYPE
 from builder.provenance import make_provenance
 from builder.record.models import Record, now, records_folder
 from builder.record.reader import read_records
-from builder.registry.client import FailingError
+from builder.registry.client import FailingError, OtherBytesError
 from builder.registry.repository import Manifest, Repository
 from builder.report.gate import sarif
 from builder.sbom import licence_of, make_sbom
@@ -80,7 +80,7 @@ def _has_contents(repository: Repository, digest: str) -> bool:
     try:
         return any(repository.attached(one, digest) is not None
                    for one in repository.referrers(digest, SBOM_TYPE))
-    except FailingError:
+    except (FailingError, OtherBytesError):
         return False
 
 

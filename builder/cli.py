@@ -64,6 +64,13 @@ MATRIX = "--matrix"
 class _Parser(argparse.ArgumentParser):
     """A parser that refuses a word too many itself: with its own usage, and not the program's."""
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help as any result: a standard output that does not take it is an error."""
+        if file is not None:
+            super().print_help(file)
+        else:
+            console.out(self.format_help())
+
     def parse_known_args(self, args: Any = None, namespace: Any = None
                          ) -> tuple[Any, list[str]]:
         found, extra = super().parse_known_args(args, namespace)

@@ -69,17 +69,17 @@ def clean(text: str) -> str:
 def debug(message: str) -> None:
     """Write detail that only ``-v`` shows."""
     if _verbose:
-        ERR.print(clean(message), style="dim", markup=False)
+        _narrate(clean(message), "dim")
 
 
 def info(message: str) -> None:
     """Write narration, a line or a few."""
-    ERR.print(clean(message), markup=False)
+    _narrate(clean(message))
 
 
 def warn(message: str) -> None:
     """Write one line that the user should not miss."""
-    ERR.print(clean(_below(f"warning: {message}")), style="yellow", markup=False)
+    _narrate(clean(_below(f"warning: {message}")), "yellow")
 
 
 def document(value: Any) -> None:
@@ -123,16 +123,23 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
 
 def show_error(error: SparkyardError) -> None:
     """Print one error: what, where, what to do next."""
-    ERR.print(clean(_below(f"error: {error.what}")), style="bold red", markup=False)
+    _narrate(clean(_below(f"error: {error.what}")), "bold red")
     if isinstance(error, ConfigError):
         for problem in error.problems:
             hint = f"  -> {problem.next_step}" if problem.next_step else ""
-            ERR.print(clean(f"  {unbroken(f'{problem.where}: {problem.what}{hint}')}"),
-                      markup=False)
+            _narrate(clean(f"  {unbroken(f'{problem.where}: {problem.what}{hint}')}"))
     elif error.where:
-        ERR.print(clean(f"  where: {unbroken(error.where)}"), markup=False)
+        _narrate(clean(f"  where: {unbroken(error.where)}"))
     if error.next_step:
-        ERR.print(clean(f"  next:  {unbroken(error.next_step)}"), markup=False)
+        _narrate(clean(f"  next:  {unbroken(error.next_step)}"))
+
+
+def _narrate(text: str, style: str | None = None) -> None:
+    """Write to standard error; one that takes nothing more (a full disk) changes no exit code."""
+    try:
+        ERR.print(text, style=style, markup=False)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _below(text: str) -> str:

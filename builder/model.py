@@ -61,7 +61,8 @@ def registry(text: str) -> str:
     """
     host = text.partition("/")[0]
     if not (REGISTRY.fullmatch(text) and ("." in host or ":" in host or host == "localhost")):
-        raise WrongValueError(f"{text!r} is not a registry and name space, like "
+        shown = f"***@{text.rpartition('@')[2]}" if "@" in text else text  # no login
+        raise WrongValueError(f"{shown!r} is not a registry and name space, like "
                               "registry.example:5000/team", "write host, port and name space in "
                               "this form, the name space in lower case")
     return text

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder import console
 from builder import labels as label
 from builder.direct_push import DirectPush, push_direct
 from builder.engine.client import Engine, ImageFacts, RemoteLayer
-from builder.errors import VerdictError, command
+from builder.errors import EngineError, NetworkError, VerdictError, command
 from builder.locking.lock import Lock
 from builder.record.models import Record
 from builder.record.reader import image_passed
@@ -53,8 +54,10 @@ def push_immutable(engine: Engine, image: ImageFacts, name: str, since: str = ""
     """
     tag = immutable_tag(image, name)
     previous, there = _previous(engine, name, since)
+    before = _layers_now(engine, tag)
     digest = engine.push(tag)
     layers = engine.remote_layers(tag) or ()
+    _warn_of_another_packing(tag, before, layers)
     return Pushed(tag, digest, layers, previous,
                   tuple(layer for layer in layers if layer.digest not in there))
 
@@ -72,10 +75,12 @@ def push_without_engine(engine: Engine, store: Store, image: ImageFacts, name: s
     tag = immutable_tag(image, name)
     candidate = candidate_name(image, name, records) if records is not None else ""
     previous, there = _previous(engine, name, since)
+    before = _layers_now(engine, tag)
     document = engine.image_document(image.id)
     assert document is not None  # it was inspected a moment ago
     done = push_direct(engine, store, document, [tag, *([candidate] if candidate else [])],
                        siblings, compression, known)
+    _warn_of_another_packing(tag, before, done.layers)
     pushed = Pushed(tag, done.digest, done.layers, previous,
                     tuple(layer for layer in done.layers if layer.digest not in there))
     return pushed, done, candidate
@@ -123,13 +128,32 @@ def reference_of(records: Iterable[Record], name: str, lock: Lock | None, immuta
 def _previous(engine: Engine, name: str, since: str) -> tuple[str, frozenset[str]]:
     """Return the image that users have and its layers; ``since`` has to be there."""
     for reference in (since,) if since else (f"{name}-next", name):
-        layers = engine.remote_layers(reference)
+        layers = engine.remote_layers(reference) if since else _layers_now(engine, reference)
         if layers is not None:
             return reference, frozenset(layer.digest for layer in layers)
     if since:
         raise VerdictError("the registry does not have the image named by --since", where=since,
                            next_step="omit --since, or name a tag that was pushed")
     return "", frozenset()
+
+
+def _layers_now(engine: Engine, reference: str) -> tuple[RemoteLayer, ...] | None:
+    """Return the layers that a name has in the registry; None where it has none.
+
+    That is also so where they cannot be asked for: a damaged name is no reason not to push.
+    """
+    try:
+        return engine.remote_layers(reference)
+    except (NetworkError, EngineError):
+        return None
+
+
+def _warn_of_another_packing(tag: str, before: tuple[RemoteLayer, ...] | None,
+                             after: tuple[RemoteLayer, ...]) -> None:
+    if before is not None and before != after:
+        console.warn(f"{tag} has other layers in the registry now: the engine, --direct and each "
+                     "compression pack the same files in their own way. Whoever has it pulls it "
+                     "anew, and records of the former digest do not count for this one")
 
 
 def push_next(engine: Engine, image: ImageFacts, name: str, records: Path) -> str:

@@ -30,6 +30,7 @@ REMOVED = "destroy"
 EVENTS = ("start", "oom", "kill", "die", REMOVED)  # of all that an engine reports
 T = TypeVar("T")
 ASKING = "asking the engine about a container"
+REFUSAL = "Error response from daemon: "  # begins a line of docker itself
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ class Container:
     def logs(self, *, follow: bool = False, within: float | None = None) -> Iterator[str]:
         """Yield the lines of both streams, as they come when ``follow`` is set.
 
-        Raises EngineError where they are not complete ``within`` seconds.
+        Raises EngineError where they are not complete ``within`` seconds, and, unless it follows,
+        where the engine does not give them: what docker says then is no line of the log.
         """
         words = ["container", "logs", *self.log_options(), *(["--follow"] if follow else []),
                  self.id]
@@ -221,8 +223,18 @@ class Container:
             timed = (nullcontext(child.stdout) if within is None else
                      timed_output(child, within, "reading a log", self.spec.image, within))
             with timed as output:
-                for line in iter(partial(output.readline, limits.LINE_BYTES), b""):
-                    yield line.decode("utf-8", "replace").rstrip("\r\n")
+                held = ""
+                for raw in iter(partial(output.readline, limits.LINE_BYTES), b""):
+                    if held:
+                        yield held
+                    line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                    held = line if line.startswith(REFUSAL) and not follow else ""
+                    if not held:
+                        yield line
+                if held and child.wait(limits.ENGINE_ASK_S) != 0:
+                    raise explain(held, "reading a log", self.spec.image)
+                if held:
+                    yield held
 
     def stop(self, grace: int) -> None:
         """Ask its first process to end, and kill all of it after ``grace`` seconds."""

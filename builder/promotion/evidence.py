@@ -14,24 +14,41 @@ from pathlib import Path
 
 from builder import console
 from builder import labels as label
-from builder.errors import NetworkError, UsageError, VerdictError, command
+from builder.errors import UsageError, VerdictError, command
 from builder.limits import RECORD_BYTES
 from builder.matrix.promotion import LEVELS, Promotion, Requirement
 from builder.promotion.signing import SIGNATURE_TYPE, is_signed, sign_text
 from builder.record.models import Record
 from builder.record.reader import parse_json, record_of
-from builder.registry.client import FailingError
+from builder.registry.client import FailingError, OtherBytesError, TooLongError
 from builder.registry.repository import Artifact, Manifest, Repository
 from builder.text import unbroken
 
 RECORD_TYPE = "application/vnd.sparkyard.record.v3+json"
 LOST_TYPE = "application/vnd.sparkyard.lost.v1+json"
 LOST_NOTE = label.OCI + "created"
+NOTE = f"{label.PREFIX}record."
 ATTACHED_NOTES = ("cell", "level", "recipe", "where", "verdict", "started")
 
 
 class UnprovenError(VerdictError):
     """An image has not shown what its tag needs; the message lists the gaps."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An attached record that does not count, and why; its notes say what it was attached as."""
+
+    artifact: Artifact
+    reason: str
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        return f"{self.artifact.digest[:19]}: {self.reason}"
+
+    def note(self, name: str) -> str:
+        """Return what the list of attached artifacts says of the record, say its verdict."""
+        return self.artifact.notes.get(f"{NOTE}{name}", "")
 
 
 @dataclass(frozen=True)
@@ -42,9 +59,10 @@ class Evidence:
     says when the registry lost records: one that says fail may be among them.
     """
 
+    repository: str
     manifest: Manifest
     records: tuple[Record, ...]
-    refused: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
     signed: frozenset[str] = frozenset()
     lost: tuple[Artifact, ...] = ()
 
@@ -64,9 +82,9 @@ def attach_record(repository: Repository, manifest: Manifest, record: Record) ->
                            next_step=f"make one of this image: {command('smoke', record.cell)}")
     document = record.document()
     data = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    notes = {f"{label.PREFIX}record.{name}": str(document[name]) for name in ATTACHED_NOTES}
-    return repository.attach(manifest, RECORD_TYPE, data, {
-        **notes, f"{label.PREFIX}record.digest": record.digest}, "record.json")
+    notes = {f"{NOTE}{name}": str(document[name]) for name in ATTACHED_NOTES}
+    return repository.attach(manifest, RECORD_TYPE, data,
+                             {**notes, f"{NOTE}digest": record.digest}, "record.json")
 
 
 def is_about(record: Record, manifest: Manifest) -> bool:
@@ -79,7 +97,7 @@ def is_about(record: Record, manifest: Manifest) -> bool:
 def sign_record(repository: Repository, artifact: str, record: Record, key: Path) -> None:
     """Sign an attached record, unless it is signed by the key whose public half lies beside it."""
     public = key.with_suffix(".pub")
-    with suppress(FailingError):  # what is damaged is mended by signing again
+    with suppress(FailingError, OtherBytesError):  # what is damaged is mended by signing again
         if public.is_file() and has_signature(repository, artifact, record.digest, [public]):
             return
     attach_signature(repository, artifact, sign_text(record.digest, key))
@@ -124,26 +142,22 @@ def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Ev
             records.append(record)
             if record.passed and has_signature(repository, artifact.digest, record.digest, keys):
                 signed.add(record.digest)
-        except (UsageError, ValueError) as error:
-            refused.append(f"{artifact.digest[:19]}: {getattr(error, 'what', error)}")
-        except NetworkError as error:
-            if "other bytes" not in error.what and "too long" not in error.what:
-                raise
-            refused.append(f"{artifact.digest[:19]}: {error.what.splitlines()[0]}")
-    return Evidence(manifest, tuple(records), tuple(refused), frozenset(signed),
+        except (UsageError, ValueError, OtherBytesError, TooLongError) as error:
+            refused.append(Refused(artifact, str(getattr(error, "what", error)).splitlines()[0]))
+    return Evidence(repository.name, manifest, tuple(records), tuple(refused), frozenset(signed),
                     tuple(one for one in listed if one.type == LOST_TYPE))
 
 
 def has_signature(repository: Repository, artifact: str, text: str, keys: Sequence[Path]) -> bool:
     """Say whether a signature of the text by one of these keys is attached to an artifact.
 
-    Raises FailingError only where none is found and the registry could not read one of them.
+    Raises NetworkError only where none is found and the registry could not read one of them.
     """
-    unread = None
+    unread: FailingError | OtherBytesError | None = None
     for one in repository.referrers(artifact, SIGNATURE_TYPE) if keys else ():
         try:
             data = repository.attached(one, artifact) or b""
-        except FailingError as error:
+        except (FailingError, OtherBytesError) as error:
             unread = error
             continue
         if any(is_signed(text, data.decode("ascii", "replace"), key) for key in keys):
@@ -158,7 +172,8 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
 
     One record that says fail is enough to refuse, whatever the times in the records say: clocks
     go wrong, and an image that failed once and passed once is not reliable. For the same reason
-    records that were lost refuse, until the policy's ``ignored`` names the loss.
+    records that were lost refuse, and one that was attached as failed and cannot be read now,
+    until the policy's ``ignored`` names them.
     """
     ignored = {entry.record for entry in policy.ignored}
     counted = [record for record in evidence.records
@@ -170,7 +185,10 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
     missing = [recipe for recipe in needed.recipes
                if recipe not in {record.recipe for record in good}]
     lost = [one for one in evidence.lost if one.digest not in ignored]
+    hidden = [one for one in evidence.refused
+              if _said_fail(one, cell, needed) and one.artifact.digest not in ignored]
     gaps = [*(f"a record says fail: {describe(record)}" for record in failed),
+            *(f"a record was attached as failed, and does not count now: {one}" for one in hidden),
             *(f"records were lost, {unbroken(one.notes.get(LOST_NOTE, 'once'))}; one may say fail"
               for one in lost),
             *(f"no key of the policy ({', '.join(policy.keys)}) signed: {describe(record)}"
@@ -179,7 +197,8 @@ def prove(evidence: Evidence, cell: str, needed: Requirement, policy: Promotion)
     if not good and not missing:
         gaps.append("no passing record")
     if gaps:
-        raise _unproven(evidence, cell, needed, counted, gaps, lost)
+        raise _unproven(evidence, cell, needed, counted, gaps,
+                        [one.digest for one in (*lost, *(one.artifact for one in hidden))])
     return Proof(evidence.manifest, tuple(sorted(
         record.digest for record in good
         if not needed.recipes or record.recipe in needed.recipes)))
@@ -205,19 +224,29 @@ def _record(data: bytes | None, manifest: Manifest) -> Record:
     return record
 
 
+def _said_fail(refused: Refused, cell: str, needed: Requirement) -> bool:
+    """Say whether a record that does not count was attached as one that refuses this cell."""
+    return (refused.note("verdict") == "fail" and refused.note("cell") == cell
+            and refused.note("level") != "bench"
+            and (not needed.recipes or refused.note("recipe") in needed.recipes))
+
+
 def _is_enough(record: Record, needed: Requirement) -> bool:
     return (record.level in LEVELS[LEVELS.index(needed.level):]
             and record.where in needed.hardware)
 
 
 def _unproven(evidence: Evidence, cell: str, needed: Requirement, counted: Sequence[Record],
-              gaps: Iterable[str], lost: Sequence[Artifact]) -> UnprovenError:
+              gaps: Iterable[str], gone: Sequence[str]) -> UnprovenError:
+    """Return the error; ``gone`` are digests of what may say fail, and cannot be read."""
     there = [f"attached: {describe(record)}, {record.verdict}" for record in counted]
     refused = [f"does not count: {reason}" for reason in evidence.refused]
     head = f"this image has not shown what its tag needs ({demand(needed)})"
-    smoke = command("smoke", cell, "--level", needed.level)
-    again = (f"push from every machine that tested it ({command('push', cell)}); then add to the "
-             f'policy\'s ignored: {{ record = "{lost[-1].digest}", reason = "…" }}'
-             if lost else f"make a record ({smoke}) and attach it ({command('push', cell)})")
+    smoke = command("smoke", cell, "--level", needed.level, "--pull", "--image",
+                    f"{evidence.repository}@{evidence.manifest.digest}")
+    push = command("push", cell)
+    again = (f"push from every machine that tested it ({push}); if that does not help, add to the "
+             f"policy's ignored: {{ record = \"{gone[0]}\", reason = \"…\" }}"
+             if gone else f"make a record of it ({smoke}), and attach it ({push}, or promote)")
     return UnprovenError("\n  ".join([head, *gaps, *there, *refused]),
                          where=evidence.manifest.digest, next_step=again)

@@ -117,7 +117,7 @@ def _evidence(repository: Repository, digest: str) -> Iterator[str]:
     if found.lost:
         yield "records of it were lost, and one may prove it"
     if found.refused:
-        yield f"a record is attached that does not count: {unbroken(found.refused[0])}"
+        yield f"a record is attached that does not count: {unbroken(str(found.refused[0]))}"
 
 
 def _age(repository: Repository, digest: str, now: str) -> float | None:

@@ -20,6 +20,7 @@ from builder.promotion.contents import RemoteImage
 from builder.promotion.evidence import Evidence, UnprovenError, gather, prove
 from builder.promotion.installed import Installed, Step, read_installed
 from builder.promotion.moving import UNVERIFIED, MovingTag
+from builder.registry.client import OtherBytesError
 from builder.registry.repository import Artifact, Repository
 from builder.sbom import contents
 
@@ -169,7 +170,5 @@ def _documents(repository: Repository, digest: str, kind: str) -> list[bytes]:
 def _bytes(repository: Repository, artifact: Artifact, digest: str) -> bytes | None:
     try:
         return repository.attached(artifact, digest)
-    except NetworkError as error:
-        if "other bytes" not in error.what:
-            raise
+    except OtherBytesError:
         return b""

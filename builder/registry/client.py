@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 from urllib3.exceptions import HTTPError
 
-from builder.errors import NetworkError
+from builder.errors import NetworkError, command
 from builder.limits import (
     ENGINE_TRANSFER_S,
     PAGE_S,
@@ -91,6 +91,14 @@ class FailingError(NetworkError):
     Debian's registry leaves an empty file where its disk became full while it wrote the name of a
     tag, manifest or blob. It answers 500 for this one from then on, until it is written again.
     """
+
+
+class OtherBytesError(NetworkError):
+    """The registry gives other bytes than those of the digest: its data are damaged."""
+
+
+class TooLongError(NetworkError):
+    """The registry's answer is longer than any that is read."""
 
 
 class Client:
@@ -174,6 +182,8 @@ class Client:
         """Return the error for a registry that cannot be used now; ``url`` is what was asked."""
         failed = "; is its disk full?" if "it answered 5" in str(fault) else ""
         kind = FailingError if fault.status in (500, 507) else NetworkError
+        if kind is FailingError:
+            failed += f" What a full disk damaged, a push mends: {command('push', 'CELL')}"
         return kind(f"the registry cannot be used: {fault}", where=self._place(url),
                     next_step=f"run the same command again: it goes on where it stopped{failed}")
 
@@ -221,17 +231,17 @@ class Client:
                 data = b"" if method == "HEAD" else b"".join(bounded(
                     _as_it_comes(reply), REGISTRY_BYTES, ANSWER_S))
         except TooMuchError as error:
-            what = "the registry does not take an upload" if body else (
-                "the registry's answer is too long")
-            raise NetworkError(f"{what}: {error}", where=str(self.reference),
-                               next_step="is this address a registry?") from error
+            kind, what = ((NetworkError, "the registry does not take an upload") if body else
+                          (TooLongError, "the registry's answer is too long"))
+            raise kind(f"{what}: {error}", where=str(self.reference),
+                       next_step="is this address a registry?") from error
         except requests.exceptions.SSLError as error:
             raise NetworkError("the registry's certificate is not trusted",
                                where=self.reference.host,
                                next_step="set REQUESTS_CA_BUNDLE to its certificate") from error
         except BROKEN as error:
-            kind = "no answer in time" if isinstance(error, requests.Timeout) else "no connection"
-            raise RegistryFault(kind) from error
+            raise RegistryFault("no answer in time" if isinstance(error, requests.Timeout)
+                                else "no connection") from error
         except ValueError as error:  # a redirect whose address cannot be read
             raise RegistryFault("it leads to an unusable address") from error
         return Reply(reply.status_code, {k.lower(): v for k, v in reply.headers.items()}, data)

@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from builder import labels as label
 from builder.errors import NetworkError
-from builder.registry.client import Client, FailingError, Reply
+from builder.registry.client import Client, FailingError, OtherBytesError, Reply
 from builder.registry.manifest import MANIFEST_TYPE, document
 from builder.registry.upload import OCTETS, Blob
 
@@ -96,7 +96,8 @@ class Repository:
     def manifest(self, name: str) -> Manifest | None:
         """Return the manifest under a tag or digest; None where there is none.
 
-        Raises NetworkError where the registry gives other bytes than those of the digest.
+        Raises OtherBytesError where the bytes are not those of the digest that was asked for, or
+        that the registry names beside them.
         """
         reply = self.client.ask("GET", self.client.url(f"manifests/{name}"), kind=ACCEPTED)
         if reply.status == 404:
@@ -104,8 +105,9 @@ class Repository:
         if reply.status != 200:
             raise self._unexpected("does not give a manifest", reply)
         digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
-        if name.startswith("sha256:") and name != digest:
-            raise self._other_bytes(name, digest)
+        named = name if name.startswith("sha256:") else reply.header("Docker-Content-Digest")
+        if named.startswith("sha256:") and named != digest:
+            raise self._other_bytes(named, digest)
         said = str(_json(reply.body).get("mediaType") or "")
         return Manifest(digest, said or reply.header("Content-Type").partition(";")[0] or
                         MANIFEST_TYPE, reply.body)
@@ -142,7 +144,7 @@ class Repository:
             raise self._unexpected("does not delete a manifest", reply)
 
     def blob(self, digest: str) -> bytes | None:
-        """Return a small blob; None where it is missing. Raises NetworkError for other bytes."""
+        """Return a small blob; None where it is missing; raises OtherBytesError."""
         reply = self.client.ask("GET", self.client.url(f"blobs/{digest}"))
         if reply.status == 404:
             return None
@@ -232,7 +234,7 @@ class Repository:
             return False
         try:
             self.manifest(fallback_tag(subject.digest))
-        except FailingError:
+        except (FailingError, OtherBytesError):
             lost = self._put_artifact(subject, kind, b"{}", notes, "lost.json")
             self._put_list(subject.digest, [lost])
             return True
@@ -284,10 +286,10 @@ class Repository:
         return NetworkError(f"the registry {what}: {self.client.answered(reply)}", where=self.name,
                             next_step="is this address a registry, and may this user use it?")
 
-    def _other_bytes(self, expected: str, actual: str) -> NetworkError:
-        return NetworkError("the registry gives other bytes than those of the digest\n"
-                            f"  expected {expected}\n  actual   {actual}", where=self.name,
-                            next_step="the registry is damaged, or another server answers")
+    def _other_bytes(self, expected: str, actual: str) -> OtherBytesError:
+        return OtherBytesError("the registry gives other bytes than those of the digest\n"
+                               f"  expected {expected}\n  actual   {actual}", where=self.name,
+                               next_step="the registry is damaged, or another server answers")
 
 
 def note_manifest(kind: str, notes: Mapping[str, str]) -> Blob:

@@ -19,9 +19,9 @@ from builder.build import Built, build
 from builder.cli import run
 from builder.engine.client import Engine, RunSpec
 from builder.promotion.evidence import gather
-from builder.registry.client import Client
+from builder.registry.client import Client, OtherBytesError
 from builder.registry.reference import parse
-from builder.registry.repository import Repository
+from builder.registry.repository import INDEX_TYPE, Repository
 from builder.workspace import Workspace, cache_folder
 from tests.integration.served import free_port
 from tests.integration.test_build import ended, make_workspace, sparkyard
@@ -189,6 +189,11 @@ def test_whatever_a_full_disk_left_empty_in_a_registry_the_next_push_mends(
     with registry(tmp_path) as host, named_for(host, done, workspace):
         monkeypatch.setenv("SPARKYARD_REGISTRY", f"{host}/sparkyard")
         assert run(words) == 0
+        there = Repository(Client(parse(f"{host}/sparkyard/probe:probe")))
+        (tag,) = (tag for tag in there.tags() if tag.startswith("probe-"))
+        image = there.manifest(tag)
+        assert image is not None
+        there.point("probe-next", image)  # what the next push is measured against
         repository = tmp_path / "data/docker/registry/v2/repositories/sparkyard/probe"
         links = {link: link.read_text() for link in repository.rglob("link")}
         assert len(links) > 20
@@ -200,13 +205,20 @@ def test_whatever_a_full_disk_left_empty_in_a_registry_the_next_push_mends(
             warned = "the list begins anew" in capsys.readouterr().err
             assert warned == (folder != "_layers")
         lost = [link for link, text in links.items() if link.read_text() != text
-                and ("_layers" in link.parts or "current" in link.parts)]
+                and ("_layers" in link.parts or "current" in link.parts)
+                and "probe-next" not in link.parts]
         # The new list names the time of this push as the first.
         assert [link.parent.parent.name.partition("-")[0] for link in lost] == ["sha256"]
-        assert lost[0].read_text()
-        pushed = lost[0].parent.parent.name.replace("-", ":")
-        there = Repository(Client(parse(f"{host}/sparkyard/probe:probe")))
-        assert len(gather(there, pushed).lost) == 1, "promote knows that records may be missing"
+        (listed,) = lost
+        number = listed.read_text().removeprefix("sha256:")
+        assert len(gather(there, image.digest).lost) == 1, "promote knows what may be missing"
+        data = tmp_path / "data/docker/registry/v2/blobs/sha256" / number[:2] / number / "data"
+        data.write_text(json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": []}))
+        with pytest.raises(OtherBytesError):
+            gather(there, image.digest)
+        assert run(words) == 0
+        assert "the list begins anew" in capsys.readouterr().err
+        assert len(gather(there, image.digest).lost) == 1
 
 
 def test_a_stopped_registry_is_one_clear_error(

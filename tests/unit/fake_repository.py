@@ -84,8 +84,8 @@ class Memory:
             if not name.startswith("sha256:"):
                 if self._spoiled(name):
                     return Reply(500, {})
-                self.on_tag(name, digest)
                 self.tags[name] = digest
+                self.on_tag(name, digest)
             return Reply(201, {})
         if method == "DELETE":
             if not self.deletes:
@@ -95,8 +95,10 @@ class Memory:
             return Reply(202 if gone else 404, {})
         if name in self.damaged:
             return Reply(500, {})
-        found = self.manifests.get(self.tags.get(name, name))
-        return Reply(200, {"content-type": found[1]}, found[0]) if found else Reply(404, {})
+        digest = self.tags.get(name, name)
+        if (found := self.manifests.get(digest)) is None:
+            return Reply(404, {})
+        return Reply(200, {"content-type": found[1], "docker-content-digest": digest}, found[0])
 
     def _spoiled(self, name: str) -> bool:
         """Leave an empty file where the disk is full, as Debian's registry does, and say so."""

@@ -43,6 +43,30 @@ def test_a_request_to_end_is_an_interruption_and_no_traceback() -> None:
         assert errors == "warning: interrupted; run the same command again to go on\n"
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_lead_nowhere(closed: str, tmp_path: Path) -> None:
+    """Else the next file that is opened stands in their place, and a print goes into it."""
+    env = {**os.environ, "SPARKYARD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    for words, code in (("diagnose --list", 0), ("nosuch", 2), ("plan", 2)):
+        line = f"{sys.executable} -m builder {words} {closed}"
+        done = subprocess.run(line, shell=True, cwd=tmp_path, env=env, text=True,
+                              capture_output=True)
+        assert done.returncode == code, done.stderr
+        assert "internal error" not in done.stderr
+
+
+def test_a_standard_error_without_room_changes_no_exit_code_and_a_result_without_room_does(
+        tmp_path: Path) -> None:
+    env = {**os.environ, "SPARKYARD_CACHE": str(tmp_path / "cache")}
+    for words, code in (("diagnose --list 2>/dev/full", 0), ("-v plan 2>/dev/full", 0),
+                        ("nosuch 2>/dev/full", 2), ("plan --nosuch 2>/dev/full", 2),
+                        ("diagnose --list >/dev/full", 5), ("--help >/dev/full", 5),
+                        ("plan --help >/dev/full", 5), ("plan --help", 0)):
+        done = subprocess.run(f"{sys.executable} -m builder {words}", shell=True, cwd=ROOT, env=env,
+                              text=True, capture_output=True)
+        assert done.returncode == code, (words, done.stderr)
+
+
 def test_what_a_job_is_told_to_ignore_does_not_end_it() -> None:
     """By nohup: the terminal may close."""
     with subprocess.Popen([sys.executable, "-c", SLOW.replace("60", "1"), "plan"], cwd=ROOT,

@@ -54,3 +54,9 @@ def test_accepted(kind: Any, text: str) -> None:
 def test_refused_with_the_reason(kind: Any, text: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         TypeAdapter(kind).validate_python(text)
+
+
+def test_a_login_before_a_registry_is_not_repeated() -> None:
+    with pytest.raises(ValidationError, match="is not a registry") as caught:
+        TypeAdapter(Registry).validate_python("user:s3cr@t@127.0.0.1:5000/x")
+    assert "'***@127.0.0.1:5000/x'" in caught.value.errors()[0]["msg"]

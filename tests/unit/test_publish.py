@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 
 from builder import labels as label
 from builder.engine.client import ImageFacts, RemoteLayer
-from builder.errors import VerdictError
+from builder.errors import NetworkError, VerdictError
 from builder.publish import push_immutable, push_next, reference_of
 from tests.unit.record.test_models import a_record, keep
 
@@ -21,8 +22,9 @@ TAG = "r/cpu:cpu-0.32.0-abcdefabcdef"
 class Pushes:
     """Stands in for an engine and writes down what it is told to push."""
 
-    def __init__(self) -> None:
+    def __init__(self, *before: str, damaged: Collection[str] = ()) -> None:
         self.pushed: list[str] = []
+        self.before, self.damaged = before, damaged
 
     def push(self, reference: str) -> str:
         self.pushed.append(reference)
@@ -30,8 +32,12 @@ class Pushes:
 
     def remote_layers(self, reference: str) -> tuple[RemoteLayer, ...] | None:
         there = {"r/cpu:cpu": ("a", "b"), "r/cpu:old": ("b",)}
+        if reference in self.damaged:
+            raise NetworkError("it answered 500")
         if self.pushed:
             there[TAG] = ("a", "b", "c")
+        elif self.before:
+            there[TAG] = self.before
         names = there.get(reference)
         return None if names is None else tuple(RemoteLayer(name, 10) for name in names)
 
@@ -71,6 +77,23 @@ def test_an_update_costs_the_layers_that_the_last_image_lacks() -> None:
 def test_an_update_can_be_measured_against_another_image() -> None:
     pushed = push_immutable(Pushes(), an_image(), "r/cpu:cpu", "r/cpu:old")  # type: ignore[arg-type]
     assert (pushed.previous, pushed.to_pull) == ("r/cpu:old", 20)
+
+
+@pytest.mark.parametrize(("before", "warns"), [
+    ((), False), (("a", "b", "c"), False), (("a", "b"), True)])
+def test_an_immutable_tag_that_becomes_another_packing_is_said(
+        before: tuple[str, ...], warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    push_immutable(Pushes(*before), an_image(), "r/cpu:cpu")  # type: ignore[arg-type]
+    assert (f"{TAG} has other layers in the registry now" in capsys.readouterr().err) is warns
+
+
+def test_a_damaged_name_is_no_reason_not_to_push() -> None:
+    engine: Any = Pushes(damaged=("r/cpu:cpu-next", "r/cpu:cpu"))
+    assert push_immutable(engine, an_image(), "r/cpu:cpu").previous == ""
+    engine = Pushes(damaged=("r/cpu:old",))
+    with pytest.raises(NetworkError):
+        push_immutable(engine, an_image(), "r/cpu:cpu", "r/cpu:old")
+    assert engine.pushed == []
 
 
 def test_the_first_image_is_pulled_whole() -> None:

@@ -25,6 +25,7 @@ from builder.promotion.evidence import (
 from builder.promotion.signing import SIGNATURE_TYPE
 from builder.record.check import Status
 from builder.record.models import Record
+from builder.registry.client import TooLongError
 from builder.registry.repository import Manifest, Repository, fallback_tag
 from tests.unit.fake_repository import Memory, digest_of, of_image, put_image, repository
 from tests.unit.record.test_models import SPARK, a_record
@@ -122,6 +123,43 @@ def test_lost_records_refuse_until_the_policy_names_the_loss(
     assert "a record says fail" in refusal(there, image, answered)
 
 
+@pytest.mark.parametrize("how", ["other bytes", "gone"])
+def test_a_record_that_was_attached_as_failed_refuses_also_where_it_cannot_be_read(
+        there: Repository, image: Manifest, how: str) -> None:
+    memory: Memory = there.client._memory  # type: ignore[attr-defined]
+    attach(there, image, a_record())
+    failing = of_image(a_record(Status.FAIL), image)
+    artifact = attach_record(there, image, failing)
+    others = [attach_record(there, image, of_image(record, image)) for record in (
+        a_record(Status.FAIL, level="bench"),
+        a_record(Status.FAIL).model_copy(update={"cell": "tf5"}))]
+    for one in (artifact, *others):
+        manifest = there.manifest(one)
+        assert manifest is not None
+        blob = manifest.value["layers"][0]["digest"]
+        if how == "gone":
+            del memory.blobs[blob]
+        else:
+            memory.blobs[blob] = bytes(len(memory.blobs[blob]))
+    said = refusal(there, image)
+    assert said.count("a record was attached as failed, and does not count now") == 1
+    assert f"as failed, and does not count now: {artifact[:19]}" in said
+    ignoring = CPU.model_copy(update={"ignored": (
+        IgnoredRecord(record=artifact, reason="its disk was full"),)})
+    assert prove(gather(there, image.digest), "cpu", ignoring, ignoring).records
+    elsewhere = CPU.model_copy(update={"recipes": (a_record().recipe, "other")})
+    assert "as failed" in refusal(there, image, elsewhere)
+    assert "as failed" not in refusal(there, image,
+                                      CPU.model_copy(update={"recipes": ("other",)}))
+
+
+def test_what_lacks_is_made_with_this_very_image(there: Repository, image: Manifest) -> None:
+    with pytest.raises(VerdictError) as caught:
+        prove(gather(there, image.digest), "cpu", CPU, CPU)
+    assert f"smoke -- cpu --level 2 --pull --image {there.name}@{image.digest}" in (
+        caught.value.next_step)
+
+
 def test_a_failed_benchmark_refuses_nothing(there: Repository, image: Manifest) -> None:
     attach(there, image, a_record(Status.FAIL, level="bench"), a_record())
     assert prove(gather(there, image.digest), "cpu", CPU, CPU).records
@@ -146,13 +184,13 @@ def test_a_record_that_no_client_reads_to_its_end_takes_the_others_nothing(
     def blob(digest: str) -> bytes | None:
         data = read(digest)
         if data == b"x" * 5000:  # as the client does it
-            raise NetworkError("asking the registry: the registry's answer is too long")
+            raise TooLongError("asking the registry: the registry's answer is too long")
         return data
 
     monkeypatch.setattr(there, "blob", blob)
     found = gather(there, image.digest)
     assert prove(found, "cpu", CPU, CPU).records
-    assert "too long" in found.refused[0]
+    assert "too long" in str(found.refused[0])
 
 
 def test_each_named_recipe_needs_its_record(there: Repository, image: Manifest) -> None:

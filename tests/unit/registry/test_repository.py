@@ -7,7 +7,7 @@ import json
 import pytest
 
 from builder.errors import NetworkError
-from builder.registry.client import Reply
+from builder.registry.client import OtherBytesError, Reply
 from builder.registry.repository import (
     EMPTY,
     INDEX_TYPE,
@@ -33,6 +33,21 @@ def test_what_is_attached_is_found_and_read(api: bool) -> None:
     assert there.attached(found, image.digest) == b"{}"
     assert there.attached(found, "sha256:other") is None
     assert (fallback_tag(image.digest) in memory.tags) is not api
+
+
+def test_a_list_with_other_bytes_than_the_registry_says_begins_anew() -> None:
+    """They may read as an empty list, which refuses nobody."""
+    memory = Memory()
+    there, image = repository(memory), put_image(memory, "x")
+    there.attach(image, KIND, b"{1}", {}, "a.json")
+    tag = fallback_tag(image.digest)
+    memory.manifests[memory.tags[tag]] = (bytes(40), INDEX_TYPE)
+    for ask in (lambda: there.referrers(image.digest), lambda: there.manifest(tag),
+                lambda: there.attach(image, KIND, b"{2}", {}, "b.json")):
+        with pytest.raises(OtherBytesError, match="other bytes"):
+            ask()
+    assert there.mend_list(image, LOST, {})
+    assert [one.type for one in there.referrers(image.digest)] == [LOST]
 
 
 @pytest.mark.parametrize("which", ["blob", "artifact", "list"])
@@ -107,7 +122,7 @@ def test_an_entry_that_another_run_wrote_over_is_added_again() -> None:
     def lose(name: str, digest: str) -> None:
         overwrite(name, digest)
         if name == tag and len(writes) == 2:  # what this run wrote is gone at once
-            memory.manifests[digest] = memory.manifests[before]
+            memory.tags[tag] = before
 
     memory.on_tag = lose
     there.attach(image, KIND, b"{}", {}, "mine")
@@ -122,7 +137,8 @@ def test_a_list_that_never_keeps_an_entry_is_an_error() -> None:
 
     def forget(name: str, digest: str) -> None:
         if name == tag:
-            memory.manifests[digest] = (empty, INDEX_TYPE)
+            memory.manifests[digest_of(empty)] = (empty, INDEX_TYPE)
+            memory.tags[tag] = digest_of(empty)
 
     memory.on_tag = forget
     with pytest.raises(NetworkError, match="keeps changing"):

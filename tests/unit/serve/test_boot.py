@@ -95,6 +95,20 @@ def test_a_log_tells_phase_and_failure(tmp_path: Path, fake: tuple[int, Fake]) -
     assert known_failure(lines) == ""
 
 
+@pytest.mark.parametrize(("status", "read"), [
+    (1, ["a line"]), (0, ["a line", "Error response from daemon: No such container: x"])])
+def test_what_docker_says_of_a_log_that_it_cannot_give_is_no_line_of_it(
+        tmp_path: Path, status: int, read: list[str]) -> None:
+    """A server that is being removed; else it ended with ``docker-refused``."""
+    body = f"""
+if "inspect" in words:
+    print('[{{"State": {{"StartedAt": "2026-01-01T00:00:00Z"}}}}]'); sys.exit()
+print("a line"); print("Error response from daemon: No such container: x"); sys.exit({status})
+"""
+    engine: Any = SimpleNamespace(docker=DockerClient((str(fake_docker(tmp_path, body)),)))
+    assert list(read_log(engine, cast(Server, SimpleNamespace(id="x", image="y")))) == read
+
+
 TRICKLES = """
 if "inspect" in words: print('[{"State": {"StartedAt": "2026-01-01T00:00:00Z"}}]'); sys.exit()
 print("the first line", flush=True)
