@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -235,7 +236,9 @@ class Repository:
         try:
             self.manifest(fallback_tag(subject.digest))
         except (FailingError, OtherBytesError):
-            lost = self._put_artifact(subject, kind, b"{}", notes, "lost.json")
+            # No two are alike: under a digest a registry keeps the bytes it has, damaged ones, too.
+            mark = json.dumps({"loss": uuid.uuid4().hex}).encode()
+            lost = self._put_artifact(subject, kind, mark, notes, "lost.json")
             self._put_list(subject.digest, [lost])
             return True
         return False

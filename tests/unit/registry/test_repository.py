@@ -48,6 +48,10 @@ def test_a_list_with_other_bytes_than_the_registry_says_begins_anew() -> None:
             ask()
     assert there.mend_list(image, LOST, {})
     assert [one.type for one in there.referrers(image.digest)] == [LOST]
+    first = memory.tags[tag]
+    memory.manifests[first] = (bytes(40), INDEX_TYPE)
+    assert there.mend_list(image, LOST, {})
+    assert memory.tags[tag] != first, "a registry does not write again what it has, however damaged"
 
 
 @pytest.mark.parametrize("which", ["blob", "artifact", "list"])
