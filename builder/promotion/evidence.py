@@ -143,7 +143,8 @@ def gather(repository: Repository, digest: str, keys: Sequence[Path] = ()) -> Ev
             if record.passed and has_signature(repository, artifact.digest, record.digest, keys):
                 signed.add(record.digest)
         except (UsageError, ValueError, OtherBytesError, TooLongError) as error:
-            refused.append(Refused(artifact, str(getattr(error, "what", error)).splitlines()[0]))
+            what = str(getattr(error, "what", error))
+            refused.append(Refused(artifact, what.partition("\n")[0]))
     return Evidence(repository.name, manifest, tuple(records), tuple(refused), frozenset(signed),
                     tuple(one for one in listed if one.type == LOST_TYPE))
 

@@ -212,6 +212,16 @@ def test_altered_records_and_those_of_others_say_why_they_do_not_count(
         assert reason in said
 
 
+def test_a_fault_without_a_word_is_refused_as_well(
+        there: Repository, image: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wordless(*_: object) -> None:
+        raise ValueError
+
+    attach(there, image, a_record())
+    monkeypatch.setattr(evidence, "_record", wordless)
+    assert "does not count: sha256:" in refusal(there, image)
+
+
 def test_damaged_bytes_of_a_record_do_not_count(there: Repository, image: Manifest) -> None:
     memory: Memory = there.client._memory  # type: ignore[attr-defined]
     before = set(memory.blobs)
