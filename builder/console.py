@@ -105,20 +105,19 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
     a table is at most ``TABLE_WIDTH`` wide: its widest cells are cut, and a last line says so.
     """
     lines = [[" ".join(clean(str(cell)).splitlines()) for cell in row] for row in (columns, *rows)]
-    console = ERR if stderr else OUT
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    if not console.is_terminal:
+    if not (ERR if stderr else OUT).is_terminal:
         widths = _narrowed(widths)
+    write = _narrate if stderr else _result
     if title:
-        console.print(clean(title), style="italic", markup=False)
+        write(clean(title), "italic")
     cut = False
     for number, line in enumerate(lines):
         cut |= any(len(cell) > width for cell, width in zip(line, widths, strict=True))
         text = "  ".join(_fitted(cell, width) for cell, width in zip(line, widths, strict=True))
-        console.print(text.rstrip(), style=None if number else "bold", markup=False)
+        write(text.rstrip(), None if number else "bold")
     if cut:
-        console.print("(what ends in … was cut to fit; a terminal or JSON output shows all of it)",
-                      markup=False)
+        write("(what ends in … was cut to fit; a terminal or JSON output shows all of it)")
 
 
 def show_error(error: SparkyardError) -> None:
@@ -132,6 +131,10 @@ def show_error(error: SparkyardError) -> None:
         _narrate(clean(f"  where: {unbroken(error.where)}"))
     if error.next_step:
         _narrate(clean(f"  next:  {unbroken(error.next_step)}"))
+
+
+def _result(text: str, style: str | None = None) -> None:
+    OUT.print(text, style=style, markup=False)
 
 
 def _narrate(text: str, style: str | None = None) -> None:

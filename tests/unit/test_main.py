@@ -65,6 +65,10 @@ def test_a_standard_error_without_room_changes_no_exit_code_and_a_result_without
         done = subprocess.run(f"{sys.executable} -m builder {words}", shell=True, cwd=ROOT, env=env,
                               text=True, capture_output=True)
         assert done.returncode == code, (words, done.stderr)
+    summary = "from builder import console; console.table('t', ('a',), [('1',)], stderr=True)"
+    done = subprocess.run(f'{sys.executable} -c "{summary}" 2>/dev/full', shell=True, cwd=ROOT,
+                          env=env)
+    assert done.returncode == 0, "the summary of a long run that went well"
 
 
 def test_what_a_job_is_told_to_ignore_does_not_end_it() -> None:
