@@ -160,7 +160,8 @@ def install_browser(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the unit and integration tests (-- pytest arguments); the page tests need a browser.
 
-    Unit tests share nothing and use every core; integration tests share the engine.
+    Unit tests share nothing and use every core. Integration tests share the engine: they run in
+    two lanes (``tests/integration/conftest.py``), those that start servers and the others.
     """
     install_browser(session)
     if session.posargs:
@@ -169,7 +170,7 @@ def tests(session: nox.Session) -> None:
             *session.posargs)
         return
     run(session, "pytest", "tests/unit", "--numprocesses", "auto")
-    run(session, "pytest", "tests/integration", "--durations", "25")
+    run(session, "pytest", "tests/integration", "--numprocesses", "2", "--durations", "25")
 
 
 @nox.session(python=False)

@@ -27,19 +27,20 @@ SPARKYARD = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.tom
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def containers() -> set[str]:
-    """Return the ids of all containers of any run."""
-    said = subprocess.run(["docker", "ps", "-aq", "--no-trunc", "--filter", f"label={label.RUN}"],
+def containers_of(pid: int) -> list[str]:
+    """Return the ids of the containers that carry the name of a process."""
+    said = subprocess.run(["docker", "ps", "-a", "--no-trunc", "--filter", f"label={label.RUN}",
+                           "--format", '{{.ID}} {{.Label "' + label.RUN + '"}}'],
                           capture_output=True, text=True, check=True).stdout
-    return set(said.split())
+    pairs = (line.split() for line in said.splitlines())
+    return [identity for identity, owner in pairs if f"/{pid}/" in owner]
 
 
-def new_container(before: set[str], child: subprocess.Popen[bytes]) -> str:
+def wait_for_container(child: subprocess.Popen[bytes]) -> None:
     """Wait for the container that ``child`` starts."""
     for _ in range(2400):
-        fresh = containers() - before
-        if fresh:
-            return fresh.pop()
+        if containers_of(child.pid):
+            return
         assert child.poll() is None, "the smoke test ended without a container"
         time.sleep(0.25)
     raise AssertionError("no container came up in ten minutes")
@@ -56,23 +57,20 @@ def start_smoke() -> subprocess.Popen[bytes]:
 
 
 def test_ctrl_c_leaves_no_container() -> None:
-    before = containers()
     with start_smoke() as child:
-        mine = new_container(before, child)
+        wait_for_container(child)
         time.sleep(3)
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=600) == 130
-    assert mine not in containers()
+    assert containers_of(child.pid) == []
 
 
 def test_what_a_killed_run_leaves_the_next_one_removes() -> None:
-    before = containers()
     with start_smoke() as child:
-        mine = new_container(before, child)
+        wait_for_container(child)
         child.send_signal(signal.SIGKILL)
-    assert mine in containers()
-    Engine.connect().sweep()
-    assert mine not in containers()
+    Engine.connect().sweep()  # unless a command beside this test has swept already
+    assert containers_of(child.pid) == []
 
 
 def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> None:
