@@ -1,7 +1,8 @@
 """What holds for all integration tests: two lanes, and no copies in the engine that nobody needs.
 
 A server boots on one core and then waits, so the tests that start servers run beside the others.
-Each lane is in order: no two servers share the machine, and no two builds share an image's name.
+Each lane is in order: no two servers share the machine, and no two tests change one image's tag.
+Both build ``cpu``, which is there after the first time.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from builder import labels as label
 from builder.engine.client import Engine
 from builder.locking.lock import load_for
 from builder.matrix.cells import Cell
@@ -28,6 +30,16 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise AssertionError("none of 100 ports is free")
+
+
+def left_by(pid: int, *kinds: str) -> list[str]:
+    """Return the owners of what carries the name of a process: containers and networks."""
+    said = "".join(subprocess.run(
+        ["docker", kind, "ls", *(["--all"] if kind == "container" else []),
+         "--filter", f"label={label.RUN}", "--format", '{{.Label "' + label.RUN + '"}}\n'],
+        capture_output=True, text=True, check=True).stdout
+        for kind in kinds or ("container", "network"))
+    return [owner for owner in said.split() if f"/{pid}/" in owner]
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from builder import labels as label
 from builder.engine.client import Engine
+from tests.integration.served import left_by
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -27,19 +27,10 @@ SPARKYARD = [sys.executable, "-m", "builder", "--matrix", str(ROOT / "matrix.tom
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def containers_of(pid: int) -> list[str]:
-    """Return the ids of the containers that carry the name of a process."""
-    said = subprocess.run(["docker", "ps", "-a", "--no-trunc", "--filter", f"label={label.RUN}",
-                           "--format", '{{.ID}} {{.Label "' + label.RUN + '"}}'],
-                          capture_output=True, text=True, check=True).stdout
-    pairs = (line.split() for line in said.splitlines())
-    return [identity for identity, owner in pairs if f"/{pid}/" in owner]
-
-
 def wait_for_container(child: subprocess.Popen[bytes]) -> None:
     """Wait for the container that ``child`` starts."""
     for _ in range(2400):
-        if containers_of(child.pid):
+        if left_by(child.pid, "container"):
             return
         assert child.poll() is None, "the smoke test ended without a container"
         time.sleep(0.25)
@@ -62,15 +53,19 @@ def test_ctrl_c_leaves_no_container() -> None:
         time.sleep(3)
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=600) == 130
-    assert containers_of(child.pid) == []
+    assert left_by(child.pid) == []
 
 
 def test_what_a_killed_run_leaves_the_next_one_removes() -> None:
     with start_smoke() as child:
         wait_for_container(child)
         child.send_signal(signal.SIGKILL)
-    Engine.connect().sweep()  # unless a command beside this test has swept already
-    assert containers_of(child.pid) == []
+    Engine.connect().sweep()
+    for _ in range(240):  # a command of the other lane may have begun to sweep, and be at it
+        if not left_by(child.pid):
+            return
+        time.sleep(0.25)
+    raise AssertionError(f"a minute after the sweep: {left_by(child.pid)}")
 
 
 def test_a_model_that_the_image_does_not_know_fails_by_name(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from builder import labels as label
 from builder.engine.client import Engine
 from builder.image import local_name
 from builder.locking.lock import load_for
@@ -21,6 +20,7 @@ from builder.smoke.loss import lose_a_node
 from builder.smoke.models import Observations, Run
 from builder.smoke.nodes import booted_nodes
 from builder.workspace import open_workspace
+from tests.integration.served import left_by
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -34,15 +34,6 @@ def sparkyard(*words: str) -> tuple[int, str, int]:
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         said, _ = child.communicate()
     return child.returncode, said, child.pid
-
-
-def left(pid: int) -> list[str]:
-    """Return the owners of containers and networks of a process that are still there."""
-    said = "".join(subprocess.run(
-        ["docker", kind, "ls", *options, "--filter", f"label={label.RUN}", "--format",
-         '{{.Label "' + label.RUN + '"}}\n'], capture_output=True, text=True, check=True).stdout
-        for kind, options in (("container", ["--all"]), ("network", [])))
-    return [owner for owner in said.split() if f"/{pid}/" in owner]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +52,7 @@ def test_the_level_is_green_and_its_loss_is_named(tmp_path: Path) -> None:
     assert "TP rank 1" in checks["the model is split over the nodes"]["detail"]
     assert "node 1, a follower" in checks["a node is lost in the middle of an answer"]["detail"]
     assert checks["all nodes are stopped"]["status"] == "pass"
-    assert left(pid) == []
+    assert left_by(pid) == []
 
 
 def test_a_follower_lost_while_idle_is_named_and_nothing_is_left() -> None:
@@ -78,4 +69,4 @@ def test_a_follower_lost_while_idle_is_named_and_nothing_is_left() -> None:
         lose_a_node(watch, client, told.append, idle=True)
         assert watch.gone(client).startswith("node 1, a follower: ")
     assert [check.status.value for check in told] == ["pass"] * 3, told
-    assert left(os.getpid()) == []
+    assert left_by(os.getpid()) == []
